@@ -13,7 +13,7 @@ from moneystate.errors import MoneystateError
 if TYPE_CHECKING:
     from moneystate.api.plan import Plan
 
-_PARTS: Final = ("api", "engine", "testing", "cli", "schemas", "serving", "replica")
+_PARTS: Final = ("api", "engine", "testing", "cli", "schemas", "serving", "replica", "ingest")
 _PLATFORM: Final = (*[f"moneystate/{part}/" for part in _PARTS], "<generated")  # compiled modules have relative paths
 EXCEPTION: Final = "exception"  # the reason of a dead letter
 ADVICE: Final = (

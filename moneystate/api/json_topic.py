@@ -65,7 +65,7 @@ class JsonTopic:
         """The canonical form, and the record with its codec. Raises Rejected."""
         try:
             document = parse_value(value)
-            codec = self._codec(document)
+            codec = self.codec_of(document)
             fields = self.from_headers.get(codec.header)
             if fields:
                 document = with_headers(document, fields, headers)
@@ -74,7 +74,8 @@ class JsonTopic:
         except Malformed as e:
             raise Rejected("malformed", str(e)) from None
 
-    def _codec(self, document: Any) -> Codec:
+    def codec_of(self, document: Any) -> Codec:
+        """The codec of a document's type. Raises Malformed, and Rejected for a type that is not known."""
         if type(document) is not dict:
             raise Malformed("not an object")
         name = document.get(TYPE)

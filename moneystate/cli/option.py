@@ -55,7 +55,7 @@ class Panel(StrEnum):
     service = "Service and configuration"
     kafka = "Kafka"
     state = "Checkpoint and state"
-    server = "Query server"
+    server = "Server"
     http = "External service"
     topics = "Topics"
     input = "Input"

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from moneystate.cli.option import (
+    ADDRESS,
     ADDRESSES,
     DURATION,
     NUMBER,
@@ -66,7 +67,8 @@ MaxFuture = Annotated[
 MaxRecordBytes = Annotated[
     int,
     option(
-        "max-record-bytes", "An event with a larger value is a dead letter: not every format could hold it.",
+        "max-record-bytes",
+        "An event with a larger value is a dead letter, and `ingest` refuses it: not every format could hold it.",
         Panel.rules, NUMBER, least=MIN_RECORD_BYTES,
     ),
 ]  # fmt: skip
@@ -233,7 +235,31 @@ TlsCert = Annotated[
     str, option("tls-cert", "PEM file: the certificate to present. Read again when it changes.", Panel.security, PATH)
 ]
 TlsKey = Annotated[str, option("tls-key", "PEM file: the key of --tls-cert.", Panel.security, PATH)]
+TokenKey = Annotated[
+    str,
+    option(
+        "token-key",
+        "Checks callers' tokens (JWT): a public key as PEM, or a JWK set. Read again when it changes.",
+        Panel.security,
+        PATH,
+    ),
+]
+TokenAudience = Annotated[str, option("token-audience", "Tokens must be for this audience.", Panel.security, "NAME")]
+TokenIssuer = Annotated[str, option("token-issuer", "Tokens must be from this issuer.", Panel.security, "NAME")]
 TokenFile = Annotated[str, option("token-file", "File with the bearer token to send.", Panel.security, PATH)]
+
+
+def audit_target(shown: str) -> typer.models.OptionInfo:
+    help = "File of the audit log, or - for stdout."
+    return option("audit-log", help, Panel.security, "PATH|-", shown=shown)
+
+
+# server
+
+Listen = Annotated[str, option("listen", "Address to listen on; port 0: a free one.", Panel.server, ADDRESS)]
+Grace = Annotated[
+    str, option("grace", "How long running calls may take to finish after SIGTERM.", Panel.server, DURATION)
+]
 
 # metrics
 

@@ -9,11 +9,13 @@ import typer
 from moneystate import log
 from moneystate.cli import registry, services
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.option import ADDRESS, DURATION, NUMBER, PATH, PATH_OR_URI, Panel, check_given, option, pairs
+from moneystate.cli.option import DURATION, NUMBER, PATH, PATH_OR_URI, Panel, check_given, option, pairs
 from moneystate.cli.options import (
     BootstrapServers,
+    Grace,
     KafkaConfig,
     KafkaConfigFile,
+    Listen,
     MetricsHost,
     MetricsPort,
     PlainService,
@@ -22,8 +24,12 @@ from moneystate.cli.options import (
     TlsCa,
     TlsCert,
     TlsKey,
+    TokenAudience,
+    TokenIssuer,
+    TokenKey,
     TopicPrefix,
     Traces,
+    audit_target,
     kafka_settings,
 )
 from moneystate.cli.tracing import check_traces
@@ -48,9 +54,7 @@ def serve(
     context: typer.Context,
     bootstrap_servers: BootstrapServers,
     data: ReplicaFolder,
-    listen: Annotated[
-        str, option("listen", "Address to listen on; port 0: a free one.", Panel.server, ADDRESS)
-    ] = DEFAULT_LISTEN,
+    listen: Listen = DEFAULT_LISTEN,
     topic_prefix: TopicPrefix = "",
     service: PlainService = "",
     from_snapshot: Annotated[
@@ -91,30 +95,16 @@ def serve(
             most=MAX_WORKERS,
         ),
     ] = 1,
-    grace: Annotated[
-        str, option("grace", "How long running calls may take to finish after SIGTERM.", Panel.server, DURATION)
-    ] = "10s",
+    grace: Grace = "10s",
     metrics_port: MetricsPort = 0,
     metrics_host: MetricsHost = "127.0.0.1",
     traces: Traces = False,
     tls_cert: TlsCert = "",
     tls_key: TlsKey = "",
     tls_ca: TlsCa = "",
-    token_key: Annotated[
-        str,
-        option(
-            "token-key",
-            "Checks callers' tokens (JWT): a public key as PEM, or a JWK set. Read again when it changes.",
-            Panel.security,
-            PATH,
-        ),
-    ] = "",
-    token_audience: Annotated[
-        str, option("token-audience", "Tokens must be for this audience.", Panel.security, "NAME")
-    ] = "",
-    token_issuer: Annotated[
-        str, option("token-issuer", "Tokens must be from this issuer.", Panel.security, "NAME")
-    ] = "",
+    token_key: TokenKey = "",
+    token_audience: TokenAudience = "",
+    token_issuer: TokenIssuer = "",
     scopes: Annotated[
         str,
         option(
@@ -125,16 +115,7 @@ def serve(
             shown="on loopback everything",
         ),
     ] = "",
-    audit_log: Annotated[
-        str,
-        option(
-            "audit-log",
-            "File, or - for stdout: who read personal fields.",
-            Panel.security,
-            "PATH|-",
-            shown="- where callers have to say who they are",
-        ),
-    ] = "",
+    audit_log: Annotated[str, audit_target("- where callers have to say who they are")] = "",
     page_token_key: Annotated[
         str,
         option(

@@ -83,7 +83,7 @@ def prepare_services(
 ) -> list[Prepared]:
     """The jobs that the flags of `run` describe. Raises ConfigError."""
     given = parted(words)
-    paths = _services(context, given.services)
+    paths = services_of(context, given.services)
     _check_several(paths, options)
     flags = [flag for parameter in context.command.params for flag in parameter.opts if flag.startswith("--")]
     rules = rules_by_service(paths, given.rules, flags)
@@ -116,8 +116,8 @@ def prepare_services(
 prepare = flagged(prepare_services, "options", job_options)
 
 
-def _services(context: typer.Context, words: list[str]) -> list[str]:
-    """References of the services that the words stand for, configured."""
+def services_of(context: typer.Context, words: list[str]) -> list[str]:
+    """References of the services that the words stand for, configured. Raises ConfigError."""
     tables = service_tables(context)
     references = [reference for word in words for reference in services.load_all(word, tables)]
     check_used(context, tables, {*words, *KNOWN, *[service_at(reference).name for reference in references]})

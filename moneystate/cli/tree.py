@@ -35,6 +35,7 @@ PLACES: Final[dict[str, Place]] = {
     "skew": Place(JOBS, "moneystate.cli.skew:skew"),
     "heartbeat": Place(JOBS, "moneystate.cli.heartbeat:heartbeat", logs=True),
     "table": Place(JOBS, "moneystate.cli.table:app"),
+    "ingest": Place(JOBS, "moneystate.cli.ingest:ingest", logs=True),
     "apply": Place(JOBS, "moneystate.cli.apply:app"),
     "transactions": Place(JOBS, "moneystate.cli.transactions:app"),
     "dead-letters": Place(JOBS, "moneystate.cli.dead_letters:app"),

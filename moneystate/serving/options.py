@@ -9,9 +9,11 @@ import grpc
 from moneystate.errors import ConfigError
 from moneystate.serving import addresses
 from moneystate.serving.audit import Audit
-from moneystate.serving.callers import SCOPES, Callers, TokenCheck
+from moneystate.serving.callers import SCOPES, Callers, scopes_of
+from moneystate.serving.grpc_tls import server_credentials
 from moneystate.serving.limits import Limits
-from moneystate.serving.tls import Certificates, TlsFiles
+from moneystate.serving.tls import TlsFiles, check_exposure, check_security, open_ends
+from moneystate.serving.tokens import TokenCheck
 
 
 @dataclass(frozen=True)
@@ -29,32 +31,17 @@ class Security:
 
     def check(self, address: str) -> None:
         """Raises ConfigError for options that contradict each other, or that are unsafe at `address`."""
-        if bool(self.tls_cert) != bool(self.tls_key):
-            raise ConfigError("--tls-cert, --tls-key: expected both or neither, found one.", "give the other, too.")
-        if self.client_ca and not self.tls_cert:
-            raise ConfigError("--tls-ca: expected a server certificate as well.", "add --tls-cert and --tls-key.")
-        if (self.token_audience or self.token_issuer) and not self.token_key:
-            raise ConfigError(
-                "--token-audience, --token-issuer: expected a key to check tokens with, found none.", "add --token-key."
-            )
+        check_security(self)
         if self.scopes and self.token_key:
             raise ConfigError(
                 "--scopes: expected no --token-key, found both: with tokens, these say what callers may do.",
                 "leave one out.",
             )
-        if not addresses.is_loopback(address) and not self._may_be_reached():
-            raise ConfigError(
-                f"--listen {address}: expected a loopback address, because other machines could read everything "
-                "without encryption or without authentication.",
-                "add --tls-cert, --tls-key, and --token-key or --tls-ca.",
-            )
+        check_exposure(self, address, "read everything")
         self.granted(address)
         self.callers(address)
         self.credentials()
         self.audit().close()
-
-    def _may_be_reached(self) -> bool:
-        return bool(self.tls_cert) and bool(self.token_key or self.client_ca)
 
     def granted(self, address: str) -> frozenset[str]:
         """The scopes of callers without a token. Raises ConfigError."""
@@ -78,14 +65,14 @@ class Security:
         """Raises ConfigError."""
         if not self.token_key:
             return Callers(None, self.granted(address), bool(self.client_ca))
-        tokens = TokenCheck(self.token_key, self.token_audience, self.token_issuer)
+        tokens = TokenCheck(self.token_key, self.token_audience, self.token_issuer, scopes_of)
         return Callers(tokens, frozenset(), bool(self.client_ca))
 
     def credentials(self) -> grpc.ServerCredentials | None:
         """Raises ConfigError."""
         if not self.tls_cert:
             return None
-        return Certificates(TlsFiles(self.tls_cert, self.tls_key, self.client_ca)).credentials()
+        return server_credentials(TlsFiles(self.tls_cert, self.tls_key, self.client_ca))
 
     def audit(self) -> Audit:
         """The audit log. It is on by default if callers can be told apart. Raises ConfigError."""
@@ -93,9 +80,7 @@ class Security:
 
     def warnings(self) -> list[str]:
         """Warnings for the operator about what the flags leave open."""
-        if self.token_key and not self.token_audience:
-            return ["without --token-audience, tokens that their issuer made for other services are accepted too."]
-        return []
+        return open_ends(self)
 
     def in_words(self, address: str) -> str:
         transport = "mutual TLS" if self.client_ca else "TLS" if self.tls_cert else "no TLS"

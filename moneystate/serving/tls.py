@@ -1,15 +1,18 @@
-"""TLS and mutual TLS of the server. Certificates can be renewed while it runs."""
+"""The flags of TLS and tokens that servers share, and their certificates. Certificates can be renewed while a server
+runs."""
 
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-
-import grpc
+from typing import Protocol, TypeVar
 
 from moneystate.errors import ConfigError
+from moneystate.serving import addresses
 from moneystate.serving.watched import Watched
+
+Content = TypeVar("Content")
 
 
 @dataclass(frozen=True)
@@ -20,43 +23,72 @@ class TlsFiles:
     key: str
     client_ca: str  # clients must present a certificate signed by it; empty: they need none
 
-
-class Certificates:
-    """Checks the files at each handshake. Raises ConfigError at the start."""
-
-    def __init__(self, files: TlsFiles) -> None:
-        self.files = files
+    def watched(self, read: Callable[[], Content]) -> Watched[Content]:
+        """What `read` makes of the files, made again when they change. Raises ConfigError."""
+        paths = [path for path in (self.cert, self.key, self.client_ca) if path]
         try:
-            self.watched = Watched("certificates", self._paths(), self._read)
+            return Watched("certificates", paths, read)
         except OSError as e:
             raise ConfigError(f"{e.filename}: expected a PEM file, but {e.strerror}.", "check the path.") from None
 
-    def credentials(self) -> grpc.ServerCredentials:
-        return grpc.dynamic_ssl_server_credentials(
-            self.watched.current,
-            self._changed,  # type: ignore[arg-type]  # None means "unchanged", which the types lack
-            require_client_authentication=bool(self.files.client_ca),
+    def load_pair(self, context: ssl.SSLContext) -> None:
+        """Raises ConfigError if certificate and key do not match."""
+        try:
+            context.load_cert_chain(self.cert, self.key)
+        except ssl.SSLError as e:
+            raise ConfigError(
+                f"{self.cert}, {self.key}: expected a certificate and its key, but {e.reason}.",
+                "give files that belong together.",
+            ) from None
+
+
+class SecurityFlags(Protocol):
+    """Empty: not given."""
+
+    @property
+    def tls_cert(self) -> str: ...
+    @property
+    def tls_key(self) -> str: ...
+    @property
+    def client_ca(self) -> str: ...
+    @property
+    def token_key(self) -> str: ...
+    @property
+    def token_audience(self) -> str: ...
+    @property
+    def token_issuer(self) -> str: ...
+
+
+def check_security(flags: SecurityFlags) -> None:
+    """Raises ConfigError for flags that contradict each other."""
+    if bool(flags.tls_cert) != bool(flags.tls_key):
+        raise ConfigError("--tls-cert, --tls-key: expected both or neither, found one.", "give the other, too.")
+    if flags.client_ca and not flags.tls_cert:
+        raise ConfigError("--tls-ca: expected a server certificate as well.", "add --tls-cert and --tls-key.")
+    if (flags.token_audience or flags.token_issuer) and not flags.token_key:
+        raise ConfigError(
+            "--token-audience, --token-issuer: expected a key to check tokens with, found none.", "add --token-key."
         )
 
-    def _changed(self) -> grpc.ServerCertificateConfiguration | None:
-        """None: unchanged."""
-        return self.watched.current if self.watched.refresh() else None
 
-    def _paths(self) -> list[str]:
-        return [path for path in (self.files.cert, self.files.key, self.files.client_ca) if path]
-
-    def _read(self) -> grpc.ServerCertificateConfiguration:
-        cert, key, *client_ca = (Path(path).read_bytes() for path in self._paths())
-        _check_pair(self.files)
-        return grpc.ssl_server_certificate_configuration([(key, cert)], client_ca[0] if client_ca else None)
+def is_guarded(flags: SecurityFlags) -> bool:
+    """Whether other machines may reach the server: it encrypts, and knows its callers."""
+    return bool(flags.tls_cert) and bool(flags.token_key or flags.client_ca)
 
 
-def _check_pair(files: TlsFiles) -> None:
-    """Checks that certificate and key match. gRPC would only fail at handshakes, without an error message."""
-    try:
-        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(files.cert, files.key)
-    except ssl.SSLError as e:
+def check_exposure(flags: SecurityFlags, address: str, could: str) -> None:
+    """Raises ConfigError for an address that other machines reach, without TLS or without authentication. `could`: what
+    they could do."""
+    if not is_guarded(flags) and not addresses.is_loopback(address):
         raise ConfigError(
-            f"{files.cert}, {files.key}: expected a certificate and its key, but {e.reason}.",
-            "give files that belong together.",
-        ) from None
+            f"--listen {address}: expected a loopback address, because other machines could {could} "
+            "without encryption or without authentication.",
+            "add --tls-cert, --tls-key, and --token-key or --tls-ca.",
+        )
+
+
+def open_ends(flags: SecurityFlags) -> list[str]:
+    """Warnings for the operator about what the flags leave open."""
+    if flags.token_key and not flags.token_audience:
+        return ["without --token-audience, tokens that their issuer made for other services are accepted too."]
+    return []

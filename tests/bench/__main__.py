@@ -1,6 +1,6 @@
 """`python -m tests.bench KIND`, of which there are backlog, apply, services, latency, scale, steady, query, bootstrap,
-gaps, reconciliation, stock, stock-latency, large-pool, maps, together, telemetry, rescale, replicas, executors, costs,
-start, tables, partitioning and memory: see --help of each."""
+gaps, reconciliation, stock, stock-latency, large-pool, maps, together, ingest, telemetry, rescale, replicas,
+executors, costs, start, tables, partitioning and memory: see --help of each."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from tests.bench import (
     costs,
     executors,
     gaps,
+    ingest,
     large_pool,
     latency,
     maps,
@@ -147,6 +148,7 @@ def paced(arguments: list[str]) -> None:
 KINDS = {
     "backlog": backlog,
     "apply": apply.main,
+    "ingest": ingest.main,
     "services": services.main,
     "latency": paced,
     "query": query_load.main,

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from moneystate.serving.options import Security
+from moneystate.serving.tls import is_guarded
 from tests.deploy.commands import command_problems, parsed, secret_files
 from tests.deploy.references import known_settings, reference_problems, spark_problems
 from tests.deploy.rendered import EXECUTOR, KINDS, Object, pods, rendered
@@ -65,7 +66,7 @@ def test_the_query_server_would_listen(trees: dict[str, list[Object]], tmp_path:
     flags = parsed(pod, trees["job"], tmp_path)
     names = {"tls_cert": "tls_cert", "tls_key": "tls_key", "client_ca": "tls_ca", "token_key": "token_key"}
     security = Security(**{field: flags[flag] for field, flag in names.items()})
-    assert security._may_be_reached()
+    assert is_guarded(security)
     assert security.token_key
 
 

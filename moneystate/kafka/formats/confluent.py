@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from typing import Any
 
-from moneystate.engine.avro import HEADER_BYTES
+from moneystate.engine.avro import HEADER_BYTES, MAGIC
 from moneystate.errors import ConfigError
 from moneystate.kafka.formats.base import Undecodable
 from moneystate.kafka.formats.references import self_contained
 from moneystate.kafka.formats.registry import HIGHEST_ID, ID_WAIT_S, RegistryClient
 from moneystate.kafka.formats.resolution import Reader, naming, reader_for
-from moneystate.kafka.formats.schemas import SchemaSet
+from moneystate.kafka.formats.schemas import SchemaSet, TypeSchema
 
 _FRAME = struct.Struct(">bI")
 _MAGIC = 0
@@ -61,14 +62,20 @@ class ConfluentFormat:
         return text
 
     def from_canonical(self, value: bytes) -> bytes:
+        type_schema = self._schemas.open(value)
+        return _FRAME.pack(_MAGIC, self._id_of(type_schema)) + value[HEADER_BYTES:]
+
+    def register(self, headers: Iterable[bytes]) -> None:
+        """Registers the schemas of values that begin so. `from_canonical` then does not have to ask the registry."""
+        for header in headers:
+            self._id_of(self._schemas.by_fingerprint[header[len(MAGIC) :]])
+
+    def _id_of(self, type_schema: TypeSchema) -> int:
         if self._subject is None:
             raise ConfigError(
                 "format confluent: expected a subject to write under, found none.", "give the topic's subject."
             )
-        type_schema = self._schemas.open(value)
-        return (
-            _FRAME.pack(_MAGIC, self._registry.register(self._subject, type_schema.source_text)) + value[HEADER_BYTES:]
-        )
+        return self._registry.register(self._subject, type_schema.source_text)
 
     def _reader(self, schema_id: int) -> Reader:
         try:

@@ -1,0 +1,183 @@
+"""`moneystate ingest`: takes records over HTTP and writes them to Kafka."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from moneystate import log
+from moneystate.api.job import check_formats, plain_service
+from moneystate.api.reference import service_at
+from moneystate.cli.durations import parse_ms
+from moneystate.cli.option import DURATION, NUMBER, Panel, check_given, option
+from moneystate.cli.options import (
+    MAX_RECORD_BYTES,
+    BootstrapServers,
+    CreateTopics,
+    Format,
+    Grace,
+    KafkaConfig,
+    KafkaConfigFile,
+    Listen,
+    MaxRecordBytes,
+    MetricsHost,
+    MetricsPort,
+    MinInsyncReplicas,
+    ReplicationFactor,
+    SchemaRegistry,
+    TlsCa,
+    TlsCert,
+    TlsKey,
+    TokenAudience,
+    TokenIssuer,
+    TokenKey,
+    TopicPartitions,
+    TopicPrefix,
+    audit_target,
+    formats,
+    kafka_settings,
+    replication,
+)
+from moneystate.cli.service_jobs import Services, services_of
+from moneystate.errors import ConfigError
+from moneystate.ingest import process
+from moneystate.ingest.app import Limits
+from moneystate.ingest.options import IngestOptions, Security, TopicOptions
+
+MIB = 1 << 20
+
+
+def ingest(
+    context: typer.Context,
+    words: Services,
+    bootstrap_servers: BootstrapServers,
+    listen: Listen = "127.0.0.1:8090",
+    topic_prefix: TopicPrefix = "",
+    confirm_timeout: Annotated[
+        str,
+        option(
+            "confirm-timeout",
+            "How long Kafka may take to confirm a record; after that the answer is 503.",
+            Panel.server,
+            DURATION,
+        ),
+    ] = "5s",
+    grace: Grace = "10s",
+    pages: Annotated[
+        bool, option("pages", "Describe the requests at /docs and /openapi.json.", Panel.server, shown="on")
+    ] = True,
+    keep_keys: Annotated[
+        str, option("keep-keys", "How long the answer to an Idempotency-Key is kept.", Panel.server, DURATION)
+    ] = "1h",
+    key_partitions: Annotated[
+        int,
+        option(
+            "key-partitions",
+            "Partitions of the topic of idempotency keys, when it is created.",
+            Panel.topics,
+            NUMBER,
+            least=1,
+            most=100,
+        ),
+    ] = 4,
+    max_record_bytes: MaxRecordBytes = MAX_RECORD_BYTES,
+    max_body: Annotated[
+        int, option("max-body", "MiB of a request, also after it is decompressed.", Panel.limits, NUMBER, least=1)
+    ] = 1,
+    max_records: Annotated[int, option("max-records", "Records of a request.", Panel.limits, NUMBER, least=1)] = 10_000,
+    max_open: Annotated[
+        int,
+        option(
+            "max-open", "MiB of the bodies of all open requests. More are answered 503.", Panel.limits, NUMBER, least=1
+        ),
+    ] = 64,
+    max_key_memory: Annotated[
+        int,
+        option(
+            "max-key-memory",
+            "MiB of memory for idempotency keys. More are answered 503.",
+            Panel.limits,
+            NUMBER,
+            least=1,
+        ),
+    ] = 256,
+    max_rate: Annotated[
+        int,
+        option(
+            "max-rate",
+            "Records a second of a caller whose token has no ingest_rate; 0: any number.",
+            Panel.limits,
+            NUMBER,
+            least=0,
+        ),
+    ] = 0,
+    metrics_port: MetricsPort = 0,
+    metrics_host: MetricsHost = "127.0.0.1",
+    tls_cert: TlsCert = "",
+    tls_key: TlsKey = "",
+    tls_ca: TlsCa = "",
+    token_key: TokenKey = "",
+    token_audience: TokenAudience = "",
+    token_issuer: TokenIssuer = "",
+    audit_log: Annotated[str, audit_target("none")] = "",
+    format: Format = None,
+    schema_registry: SchemaRegistry = "",
+    create_topics: CreateTopics = True,
+    topic_partitions: TopicPartitions = 4,
+    replication_factor: ReplicationFactor = 0,
+    min_insync_replicas: MinInsyncReplicas = 0,
+    kafka_config: KafkaConfig = None,
+    kafka_config_file: KafkaConfigFile = None,
+) -> None:
+    """Take records over HTTP and write them to Kafka.
+
+    The records are those that services declare for their inputs. A record is answered with 202 once all in-sync
+    replicas have it. The command ends with code 0 after SIGTERM, once open requests have been answered. See
+    docs/ingest.md.
+    """
+    check_given(bootstrap_servers=bootstrap_servers)
+    references = services_of(context, words)
+    log.add_fields(service=", ".join([service_at(reference).name for reference in references]))
+    process.run(
+        IngestOptions(
+            services=references,
+            bootstrap_servers=bootstrap_servers,
+            listen=listen,
+            topics=TopicOptions(
+                prefix=topic_prefix,
+                formats=_formats(references, format or [], schema_registry),
+                registry_url=schema_registry,
+                create=create_topics,
+                partitions=topic_partitions,
+                key_partitions=key_partitions,
+                replication=replication(replication_factor, min_insync_replicas),
+                max_record_bytes=max_record_bytes,
+            ),
+            limits=Limits(max_body * MIB, max_records, max_open * MIB, float(max_rate)),
+            timeout_s=parse_ms(confirm_timeout, "--confirm-timeout", 100) / 1000,
+            keep_ms=parse_ms(keep_keys, "--keep-keys", 1),
+            key_memory_bytes=max_key_memory * MIB,
+            grace_s=parse_ms(grace, "--grace") / 1000,
+            pages=pages,
+            metrics_port=metrics_port,
+            metrics_host=metrics_host,
+            kafka_config=kafka_settings(kafka_config_file, kafka_config),
+            security=Security(tls_cert, tls_key, tls_ca, token_key, token_audience, token_issuer, audit_log),
+        )
+    )
+
+
+def _formats(references: list[str], given: list[str], registry_url: str) -> dict[str, str]:
+    """The formats of all topics. Raises ConfigError."""
+    specs = [plain_service(reference) for reference in references]
+    known = [topic for spec in specs for topic in spec.formatted]
+    declared = {topic: name for spec in specs for topic, name in spec.formats.items()}
+    decoded = [topic for spec in specs for topic in spec.decoded]
+    chosen = formats(given, registry_url, known, declared, decoded)
+    for reference, spec in zip(references, specs, strict=True):
+        check_formats(reference, {topic: name for topic, name in chosen.items() if topic in spec.formatted})
+    missing = [topic for topic, name in chosen.items() if name == "confluent" and not registry_url]
+    if missing:
+        raise ConfigError(f"{missing[0]}: expected a schema registry.", "add --schema-registry URL.")
+    return chosen

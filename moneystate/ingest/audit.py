@@ -1,0 +1,31 @@
+"""The audit log of `moneystate ingest`: who wrote how much to which topic, and who was refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moneystate.ingest.callers import Caller
+from moneystate.ingest.refusals import Refused
+from moneystate.serving.audit_log import AuditLog
+
+AUDITED = frozenset({"NO_TOKEN", "BAD_TOKEN", "TOPIC_NOT_GRANTED", "FIELD_NOT_GRANTED", "TOO_FAST"})
+
+
+class Audit(AuditLog):
+    def written(self, caller: Caller, topic: str, records: int, status: int) -> None:
+        if self.log is not None:
+            self.log.info(
+                "written", subject=caller.subject, machine=caller.machine, topic=topic, records=records, status=status
+            )
+
+    def refused(self, caller: Caller | None, scope: Any, topic: str, refused: Refused) -> None:
+        """`caller`: None if it is not known."""
+        if self.log is not None and refused.code in AUDITED:
+            client = scope.get("client")
+            self.log.info(
+                "refused",
+                subject="" if caller is None else caller.subject,
+                machine=client[0] if client else "",
+                topic=topic,
+                code=refused.code,
+            )

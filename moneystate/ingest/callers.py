@@ -1,0 +1,60 @@
+"""Who sends a request, and what they may write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from moneystate.ingest.refusals import Refused
+from moneystate.ingest.rights import EVERYTHING, Bounds, Rights
+from moneystate.serving.tokens import BadToken, TokenCheck, bearer
+
+AUTHORIZATION: Final = b"authorization"
+Headers = Sequence[tuple[bytes, bytes]]
+Scope = Mapping[str, Any]  # of ASGI
+
+
+class Caller(NamedTuple):
+    subject: str  # of the token, else empty
+    machine: str  # the address, without its port
+    rights: Rights
+
+    @property
+    def identity(self) -> str:
+        """The one that limits and idempotency keys count for."""
+        return self.subject or self.machine
+
+    def bounds(self, topic: str) -> Bounds:
+        """Raises Refused for a topic that is not granted."""
+        bounds = self.rights.bounds(topic)
+        if bounds is None:
+            raise Refused("TOPIC_NOT_GRANTED", "expected a token that grants the topic.")
+        return bounds
+
+
+class Callers:
+    def __init__(self, tokens: TokenCheck[Rights] | None) -> None:
+        self.tokens = tokens  # None: callers need no token
+
+    def caller(self, scope: Scope) -> Caller:
+        """Raises Refused."""
+        client = scope.get("client")
+        machine = client[0] if client else ""
+        if self.tokens is None:
+            return Caller("", machine, EVERYTHING)
+        token = bearer(header(scope["headers"], AUTHORIZATION))
+        if not token:
+            raise Refused("NO_TOKEN", "expected the header `Authorization: Bearer TOKEN`.")
+        try:
+            granted = self.tokens.check(token)
+        except BadToken as e:
+            raise Refused("BAD_TOKEN", f"expected a valid token, but {e}.") from None
+        return Caller(granted.subject, machine, granted.rights)
+
+
+def header(headers: Headers, name: bytes) -> str:
+    """The value of a header; empty: there is none."""
+    for given, value in headers:
+        if given == name:
+            return value.decode("latin-1")
+    return ""

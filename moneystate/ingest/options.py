@@ -1,0 +1,114 @@
+"""The options of `moneystate ingest`, checked as far as files and flags allow."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from moneystate.ingest.app import Limits
+from moneystate.ingest.audit import Audit
+from moneystate.ingest.callers import Callers
+from moneystate.ingest.rights import rights_of
+from moneystate.kafka.topics import AS_THE_BROKER, Replication
+from moneystate.serving import addresses
+from moneystate.serving.tls import TlsFiles, check_exposure, check_security, open_ends
+from moneystate.serving.tokens import TokenCheck
+
+
+@dataclass(frozen=True)
+class Security:
+    """Transport security, tokens and the audit log. Empty: not used."""
+
+    tls_cert: str = ""
+    tls_key: str = ""
+    client_ca: str = ""
+    token_key: str = ""
+    token_audience: str = ""
+    token_issuer: str = ""
+    audit_log: str = ""
+
+    def check(self, address: str) -> None:
+        """Raises ConfigError for options that contradict each other, or that are unsafe at `address`."""
+        check_security(self)
+        check_exposure(self, address, "write records")
+        self.callers()
+        self.certificates()
+        self.audit().close()
+
+    def callers(self) -> Callers:
+        """Raises ConfigError."""
+        if not self.token_key:
+            return Callers(None)
+        return Callers(TokenCheck(self.token_key, self.token_audience, self.token_issuer, rights_of))
+
+    def certificates(self) -> Certificates | None:
+        """Raises ConfigError."""
+        return Certificates(TlsFiles(self.tls_cert, self.tls_key, self.client_ca)) if self.tls_cert else None
+
+    def audit(self) -> Audit:
+        """Raises ConfigError."""
+        return Audit(self.audit_log)
+
+    def warnings(self) -> list[str]:
+        return open_ends(self)
+
+    def in_words(self, address: str) -> str:
+        transport = "mutual TLS" if self.client_ca else "TLS" if self.tls_cert else "no TLS"
+        who = "tokens" if self.token_key else "no tokens, callers may write all topics"
+        local = ", this machine only" if addresses.is_loopback(address) else ""
+        return f"{transport}, {who}{local}"
+
+
+class Certificates:
+    """The context of TLS. It looks at the files at each handshake."""
+
+    def __init__(self, files: TlsFiles) -> None:
+        """Raises ConfigError."""
+        self._files = files
+        self._watched = files.watched(self._load)
+        self.context = self._load()
+        self.context.sni_callback = self._handshake
+
+    def _handshake(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        self._watched.refresh()
+        connection.context = self._watched.current
+
+    def _load(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.set_alpn_protocols(["http/1.1"])
+        self._files.load_pair(context)
+        if self._files.client_ca:
+            context.load_verify_locations(self._files.client_ca)
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+
+@dataclass(frozen=True)
+class TopicOptions:
+    prefix: str = ""
+    formats: Mapping[str, str] = field(default_factory=dict)
+    registry_url: str = ""
+    create: bool = True
+    partitions: int = 4  # of topics that are created
+    key_partitions: int = 4
+    replication: Replication = AS_THE_BROKER
+    max_record_bytes: int = 128 * 1024
+
+
+@dataclass(frozen=True)
+class IngestOptions:
+    services: Sequence[str]  # references
+    bootstrap_servers: str
+    listen: str  # HOST:PORT; port 0: any free one
+    topics: TopicOptions
+    limits: Limits
+    timeout_s: float = 5.0
+    keep_ms: int = 3_600_000
+    key_memory_bytes: int = 256 << 20
+    grace_s: float = 10.0
+    pages: bool = True
+    metrics_port: int = 0
+    metrics_host: str = "127.0.0.1"
+    kafka_config: dict[str, str] = field(default_factory=dict)
+    security: Security = field(default_factory=Security)
