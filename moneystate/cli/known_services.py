@@ -35,4 +35,5 @@ DEMOS: Final[dict[str, str]] = {
     "reconciliation": "services.reconciliation.demo:demo",
     "stock": "services.stock.demo:demo",
     "sequencing": "services.sequencing.demo:demo",
+    "tables": "moneystate.tables.demo.story:demo",
 }

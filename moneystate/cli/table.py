@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
 from moneystate import log
 from moneystate.api import iso_time
+from moneystate.cli import services
 from moneystate.cli.command import add, new_group
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.option import DURATION, PATH, Panel, choice, flagged, option
+from moneystate.cli.option import flagged
 from moneystate.cli.options import (
     BootstrapServers,
     Json,
@@ -32,6 +36,26 @@ from moneystate.cli.options import (
     kafka_settings,
     replication,
 )
+from moneystate.cli.table_options import (
+    AllowDeletes,
+    CreateTopic,
+    Delimiter,
+    DigestsFolder,
+    DryRun,
+    DsnFile,
+    EveryDuration,
+    Format,
+    Key,
+    NamesChoice,
+    OnErrorChoice,
+    Service,
+    SourceFile,
+    Sql,
+    Topic,
+    Types,
+    Watch,
+    Zone,
+)
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import ConfigError
 from moneystate.kafka.client import admin_client, check_reachable
@@ -39,7 +63,8 @@ from moneystate.kafka.offsets import topic_states
 from moneystate.kafka.topics import Replication
 from moneystate.monitoring import Pulse, expose
 from moneystate.stop_signals import StopSignals, stop_signals
-from moneystate.tables.columns import Declared, Names, name_of, parsed_types
+from moneystate.tables.columns import Declared, Names, parsed_types
+from moneystate.tables.declared import table_of_service
 from moneystate.tables.digests import Digests
 from moneystate.tables.files import FileFormat, FileSource
 from moneystate.tables.following import Follower
@@ -52,70 +77,12 @@ from moneystate.tables.writer import TableWriter
 
 _log = log.get_log(__name__)
 
-SCOPE = "TABLE"  # prefix of the variables whose names other commands have, too
 PARTITIONS = 4  # of a topic that is created
 LEAST_EVERY_MS = 1_000
-INTERRUPTED = 130  # as a shell says of SIGINT
+END_S = 10.0  # how long a load may take to end after a signal
 STATE_FOLDER = Path("~/.local/state/moneystate/tables")
 
 app = new_group("table", "Rows of tables, as services read them.")
-
-SourceFile = Annotated[
-    Path | None, typer.Argument(metavar="SOURCE", help="A file of CSV, JSON Lines or Parquet.", show_default=False)
-]
-Topic = Annotated[str, option("topic", "The table's topic, without its prefix.", Panel.topics, "TOPIC")]
-Key = Annotated[
-    str,
-    option("key", "Columns of the rows' key, separated by commas.", Panel.input, "COLUMN,...", scope=SCOPE,
-           shown="none"),
-]  # fmt: skip
-Sql = Annotated[str, option("sql", "A query whose rows are the table, instead of a file.", Panel.input, "QUERY")]
-DsnFile = Annotated[
-    Path | None,
-    option("dsn-file", "File with the connection string for --sql, as libpq or SQLAlchemy take it.", Panel.input, PATH),
-]
-Types = Annotated[
-    str,
-    option(
-        "types", "Types of a CSV file's columns: text, int, number, bool, time, date, json.", Panel.input,
-        "COLUMN=TYPE,...", shown="text",
-    ),
-]  # fmt: skip
-NamesChoice = Annotated[
-    Names, choice("names", "camel: valid_from becomes validFrom, as records are named in JSON.", Panel.input, Names)
-]
-Zone = Annotated[
-    str,
-    option(
-        "zone", "Zone of times without an offset, such as UTC.", Panel.input, "ZONE", shown="such times are refused"
-    ),
-]
-Format = Annotated[
-    FileFormat | None,
-    option("file-format", "Format of the file.", Panel.input, "|".join(FileFormat), scope=SCOPE, shown="by its name"),
-]
-Delimiter = Annotated[str, option("delimiter", "Between the cells of a CSV file.", Panel.input, "CHARACTER")]
-OnErrorChoice = Annotated[
-    OnError,
-    option(
-        "on-error", "fail: a row that cannot be loaded ends the load. skip: the topic keeps what it has of it.",
-        Panel.run, "|".join(OnError), scope=SCOPE,
-    ),
-]  # fmt: skip
-AllowDeletes = Annotated[
-    bool, option("allow-deletes", "Load also if most rows are gone, or all.", Panel.run)
-]  # fmt: skip
-EveryDuration = Annotated[str, option("every", "Stay, and load again after this time.", Panel.run, DURATION)]
-Watch = Annotated[bool, option("watch", "Stay, and load again when the file has changed.", Panel.run)]
-DryRun = Annotated[bool, option("dry-run", "Show what would change, and write nothing.", Panel.run, scope=SCOPE)]
-DigestsFolder = Annotated[
-    Path | None,
-    option(
-        "digests", "Folder of digests of the topic's rows; built from the topic where it is missing.", Panel.run, PATH,
-        shown="~/.local/state/moneystate/tables/TOPIC-ID",
-    ),
-]  # fmt: skip
-CreateTopic = Annotated[bool, option("create-topic", "Create the topic if it is missing.", Panel.topics)]
 
 
 @dataclass(frozen=True)
@@ -169,6 +136,7 @@ class Given:
     declared: Declared
     format: FileFormat | None
     delimiter: str
+    reference: str  # of the service
 
     def source(self, declared: Declared, wait: Callable[[float], object]) -> FileSource | QuerySource:
         """Raises ConfigError."""
@@ -179,10 +147,12 @@ class Given:
 
 
 def _given(
+    context: typer.Context,
     file: SourceFile = None,
     sql: Sql = "",
     dsn_file: DsnFile = None,
     key: Key = "",
+    service: Service = "",
     types: Types = "",
     names: NamesChoice = Names.camel,
     zone: Zone = "",
@@ -198,7 +168,7 @@ def _given(
         raise ConfigError(f"--delimiter {delimiter}: expected one character.", "give for example ';'.")
     parts = tuple(part.strip() for part in key.split(",") if part.strip())
     declared = Declared(parts, names, parsed_types(types), None, _zone(zone))
-    return Given(file, sql, dsn_file, declared, file_format, delimiter)
+    return Given(file, sql, dsn_file, declared, file_format, delimiter, services.chosen(context, service))
 
 
 def _zone(name: str) -> ZoneInfo | None:
@@ -233,22 +203,18 @@ def load(
     """
     every_ms = parse_ms(every, "--every", LEAST_EVERY_MS) if every else 0
     _check_stay(bool(every), watch, choices, given)
-    stays = bool(every) or watch
-    pulse = Pulse()
-    with stop_signals() as stopped, WorkProgress(quiet or stays) as progress:
-        loader, source = _loader(place, given, choices, digests, _around(stopped, progress, pulse))
-        try:
-            if not stays:
-                _load_once(loader, place, choices, json_output)
-                return
-            when: When = Watching(source) if isinstance(source, FileSource) and watch else Every(every_ms / 1000)
-            staying = Staying(loader, when, stopped, pulse)
-            if metrics_port:
-                expose(metrics_host, metrics_port, Metrics(staying, place.name), staying.live, staying.ready)
-            staying.run()
-            _log.info("stopped", loads=staying.good)
-        finally:
-            loader.close()
+    if not every and not watch:
+        with WorkProgress(quiet) as progress, _loader(place, given, choices, digests, progress.show) as (loader, _):
+            _say(loader.load(), place, choices, json_output)
+        return
+    with stop_signals() as stopped, _loader(place, given, choices, digests, _quiet, stopped) as (loader, source):
+        when: When = Watching(source) if isinstance(source, FileSource) and watch else Every(every_ms / 1000)
+        staying = Staying(loader, when, stopped, Pulse())
+        if metrics_port:
+            expose(metrics_host, metrics_port, Metrics(staying, place.name), staying.live, staying.ready)
+        threading.Thread(target=_end_hard, args=(stopped,), name="last resort", daemon=True).start()
+        staying.run()
+        _log.info("stopped", loads=staying.good)
 
 
 def _check_stay(every: bool, watch: bool, choices: Choices, given: Given) -> None:
@@ -259,42 +225,55 @@ def _check_stay(every: bool, watch: bool, choices: Choices, given: Given) -> Non
         raise ConfigError("--dry-run: expected neither --every nor --watch.", "leave them out.")
 
 
-def _around(stopped: StopSignals, progress: WorkProgress, pulse: Pulse) -> Surroundings:
+def _quiet(_phase: str, _done: int, _total: int) -> None:
+    """A loader that stays logs."""
+
+
+def _end_hard(stopped: StopSignals) -> None:
+    """After a signal a query may run on. A hard exit leaves no trace of a load."""
+    stopped.wait()
+    time.sleep(END_S)
+    _log.warning("the load does not end, so it is left")
+    os._exit(0)
+
+
+@contextmanager
+def _loader(
+    place: Place, given: Given, choices: Choices, folder: Path | None, progress: Callable[[str, int, int], object],
+    stopped: StopSignals | None = None,
+) -> Iterator[tuple[Loader, FileSource | QuerySource]]:  # fmt: skip
+    """`stopped`: ends a load between chunks. Raises ConfigError, SetupError, InstanceError and BrokerError."""
+
     def check() -> None:
-        pulse.beat()
-        if stopped.is_set():
+        if stopped is not None and stopped.is_set():
             raise Ended
 
-    return Surroundings(lambda: time.time_ns() // 1_000_000, check, progress.show)
-
-
-def _loader(
-    place: Place, given: Given, choices: Choices, folder: Path | None, around: Surroundings
-) -> tuple[Loader, FileSource | QuerySource]:
-    """Raises ConfigError, SetupError, InstanceError and BrokerError."""
-    declared = given.declared
-    if not declared.key:
-        raise ConfigError("--key: expected the columns of the key, found none.", "give --key COLUMN.")
-
     def wait(seconds: float) -> None:
-        around.check()
+        check()
         time.sleep(seconds)
 
+    declared, check_row = given.declared, None
+    if given.reference:
+        table = table_of_service(given.reference, place.topic)
+        declared, check_row = replace(declared, record=table.record, key=declared.key or table.key), table.check
+    if not declared.key:
+        raise ConfigError("--key: expected the columns of the key, found none.", "give --key COLUMN.")
     source = given.source(declared, wait)
     most_bytes = place.check()
     states = topic_states(admin_client(place.servers, place.settings), [place.name])
     home = folder or STATE_FOLDER.expanduser() / f"{place.name}-{states[place.name].topic_id}"
     follower = Follower(place.servers, place.settings, place.name, Digests(home / "digests"))
-    make = RecordMaker(tuple(map(name_of(declared), declared.key)), most_bytes)
     writer = TableWriter(place.servers, place.settings, place.name)
-    return Loader(source, make, follower, writer, home / "pending", choices, around), source
-
-
-def _load_once(loader: Loader, place: Place, choices: Choices, json_output: bool) -> None:
+    around = Surroundings(lambda: time.time_ns() // 1_000_000, check, progress)
+    make = RecordMaker(source.key, most_bytes, check_row)
+    loader = Loader(source, make, follower, writer, home / "pending", choices, around)
     try:
-        loaded = loader.load()
-    except Ended:
-        raise typer.Exit(INTERRUPTED) from None
+        yield loader, source
+    finally:
+        loader.close()
+
+
+def _say(loaded: Load, place: Place, choices: Choices, json_output: bool) -> None:
     if json_output:
         typer.echo(json.dumps(_as_json(loaded, place, choices)))
         return

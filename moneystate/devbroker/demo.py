@@ -152,7 +152,7 @@ def _run(name: str, tables: str, servers: str, folder: Path, flags: Sequence[str
     except subprocess.TimeoutExpired:
         raise JobError(f"moneystate run {name}: expected to end within {RUN_S:.0f} s.", SEE) from None
     finally:
-        _kill(process)
+        kill_with_children(process)
     if code != 0:
         last = next((text for text in reversed(log.read_text(errors="replace").splitlines()) if text.strip()), "")
         raise JobError(f"moneystate run {name}: expected exit code 0, found {code}: {text_of(last.strip())}", SEE)
@@ -166,7 +166,7 @@ def environment(folder: Path) -> dict[str, str]:
     return {**inherited, **spark, "TMPDIR": str(folder), "PYTHONPATH": path}
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def kill_with_children(process: subprocess.Popen[bytes]) -> None:
     """Kills the job with Spark's JVM and Python workers, some of which have their own process group."""
     try:
         family = psutil.Process(process.pid).children(recursive=True)

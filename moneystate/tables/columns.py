@@ -45,7 +45,7 @@ class Declared:
 class Column:
     name: str  # in the document
     read: Cell  # of a cell that is not empty
-    empty: Any = None  # what an empty cell is
+    empty: Any = None  # what an empty cell is; in the key null, which is refused
 
     def value(self, cell: str) -> Any:
         """A cell's value, or BadCell."""
@@ -74,6 +74,11 @@ def name_of(declared: Declared) -> Callable[[str], str]:
     return name
 
 
+def key_of(declared: Declared) -> tuple[str, ...]:
+    """The members of a row's document that are its key."""
+    return tuple(map(name_of(declared), declared.key))
+
+
 def columns_of(header: Sequence[str], declared: Declared, where: str) -> list[Column]:
     """The columns of a file of text. Raises SourceError for a header that does not fit, and ConfigError for types of
     columns that it does not have."""
@@ -86,11 +91,12 @@ def columns_of(header: Sequence[str], declared: Declared, where: str) -> list[Co
                 f"name one of {', '.join(header)}.",
             )
     fields = {f.label: f.shape for f in declared.record.fields} if declared.record is not None else {}
-    columns = []
+    columns, key = [], key_of(declared)
     for one in header:
         shape = fields.get(name(one))
         type_name, empty = (TEXT, None) if shape is None else _of_shape(shape)
-        columns.append(Column(name(one), readers[declared.types.get(one, type_name)], empty))
+        read = readers[declared.types.get(one, type_name)]
+        columns.append(Column(name(one), read, None if name(one) in key else empty))
     return columns
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import shutil
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
@@ -52,10 +53,10 @@ class Digests:
     def positions(self, topic_id: str) -> dict[int, Position]:
         """By partition. Empty for a topic that was made again."""
         prefix = _prefix(topic_id)
+        following = cast(Iterator[tuple[bytes, bytes]], self._db.items(from_key=prefix))
         return {
             int(name[len(prefix) :]): Position(*_POSITION.unpack(value))
-            for name, value in cast(Iterator[tuple[bytes, bytes]], self._db.items(from_key=POSITION))
-            if name.startswith(prefix)
+            for name, value in takewhile(lambda item: item[0].startswith(prefix), following)
         }
 
     def take(self, topic_id: str, records: Sequence[Seen], positions: Mapping[int, Position]) -> None:

@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
@@ -20,7 +21,7 @@ import pyarrow as pa
 
 from moneystate.api import iso_time
 from moneystate.errors import ConfigError, SourceError
-from moneystate.tables.columns import Declared
+from moneystate.tables.columns import Declared, Names, key_of
 from moneystate.tables.delimited import read_delimited
 from moneystate.tables.json_lines import read_json_lines
 from moneystate.tables.parquet import read_parquet
@@ -68,7 +69,8 @@ class FileSource:
         self.path = path
         self.where = path.name
         self._format = format or format_of(path)
-        self._declared = declared
+        is_json = self._format is FileFormat.jsonl
+        self._declared = replace(declared, names=Names.keep) if is_json else declared  # members keep their names
         self._delimiter = delimiter
         self._wait = wait
         self._rest_s = rest_s
@@ -83,6 +85,10 @@ class FileSource:
             raise SourceError(
                 f"{self.path}: expected a file that can be read, but {e.strerror}.", "check it."
             ) from None
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return key_of(self._declared)
 
     def stamp(self) -> Stamp | None:
         """Of the file that has the name now. None: there is none."""
@@ -132,8 +138,8 @@ class OpenedFile:
     def rows(self) -> Iterator[Read]:
         try:
             yield from self._source.read(self._file)
-        except (pa.ArrowException, EOFError) as e:
-            why = str(e).splitlines()[0].rstrip(".")
+        except (pa.ArrowException, OSError) as e:
+            why = next(iter(str(e).splitlines()), type(e).__name__).rstrip(".")
             raise SourceError(
                 f"{self._source.where}: expected a whole file of its format, but {why}.", "check it and --file-format."
             ) from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from moneystate.errors import RetentionError
 from moneystate.kafka.client import admin_client
-from moneystate.kafka.offsets import log_ends, log_starts, topic_states
+from moneystate.kafka.offsets import high_watermarks, log_ends, log_starts, topic_states
 from moneystate.kafka.ranges import Range, RangeReader
 from moneystate.tables.digests import Digests, Position, Seen
 
@@ -28,10 +28,11 @@ class Follower:
         self._admin: AdminClient = admin_client(bootstrap_servers, extra)
         self._reader = RangeReader(bootstrap_servers, extra, f"{topic}-loader")
 
-    def catch_up(self, progress: Progress) -> None:
-        """Raises RetentionError if the log has lost records, and BrokerError."""
-        topic_id = topic_states(self._admin, [self.topic])[self.topic].topic_id
-        ends = self._ends()
+    def catch_up(self, progress: Progress, waits: bool) -> None:
+        """`waits`: for transactions whose end readers do not see yet. A commit returns before that. Raises
+        RetentionError if the log has lost records, and BrokerError."""
+        topic = topic_states(self._admin, [self.topic])[self.topic]
+        topic_id, ends = topic.topic_id, self._ends(topic.partitions, waits)
         positions = self._positions(topic_id, ends)
         ranges = [Range(self.topic, p, positions[p].offset, end) for p, end in ends.items()]
         total, done = sum(r.end - r.start for r in ranges), 0
@@ -46,9 +47,8 @@ class Follower:
     def close(self) -> None:
         self._reader.consumer.close()
 
-    def _ends(self) -> dict[int, int]:
-        """For readers with read_committed."""
-        partitions = [(self.topic, p) for p in topic_states(self._admin, [self.topic])[self.topic].partitions]
+    def _ends(self, numbers: Iterable[int], waits: bool) -> dict[int, int]:
+        partitions = [(self.topic, p) for p in numbers]
         starts = log_starts(self._admin, partitions)
         lost = [tp for tp, start in starts.items() if start > 0]
         if lost:
@@ -58,7 +58,8 @@ class Follower:
                 f"{starts[lost[0]]}.",
                 "load the table into a new topic without retention.",
             )
-        return {p: end for (_, p), end in log_ends(self._admin, partitions).items()}
+        ends = high_watermarks(self._admin, partitions) if waits else log_ends(self._admin, partitions)
+        return {p: end for (_, p), end in ends.items()}
 
     def _positions(self, topic_id: str, ends: dict[int, int]) -> dict[int, Position]:
         """Where to read on: from the beginning if the topic was made again, or has lost its end."""

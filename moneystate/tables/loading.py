@@ -3,7 +3,8 @@
 The steps, and what a crash after each leaves:
 
 1. *opened*: other writers are fenced, and what they left open has ended. Nothing of this load is anywhere.
-2. *caught up*: the digests know the topic up to its end. It cannot change any more, but by this process.
+2. *caught up*: the digests know the topic up to its end, also the last load of this process, which readers may not see
+   at once. It cannot change any more, but by this process.
 3. *compared*: each row is checked and compared, its differences are on local disk, and the source says that it is still
    the same. The next load removes these files.
 4. *written*: the differences and `TableLoaded` are in one Kafka transaction that is open. The next load ends it, or the
@@ -101,7 +102,7 @@ class Loader:
         if not self._choices.dry_run:
             self._writer.open()
             failpoint("opened", 0)
-        self._follower.catch_up(self._progress(READ))
+        self._follower.catch_up(self._progress(READ), waits=not self._choices.dry_run)
         failpoint("caught up", 0)
         with pending(self._work) as rows:
             with self.source.open() as opened:
@@ -187,7 +188,7 @@ class Loader:
         return [self._line(key, value) for key, value in islice(differences(rows), SHOWN)]
 
     def _line(self, key: bytes, value: bytes | None) -> str:
-        name = key.decode()
+        name = key.decode("utf-8", "backslashreplace")  # others may have written any key
         if value is None:
             return f"- {name}"
         return f"{'+' if self._follower.digests.of([key])[0] is None else '~'} {name} {value.decode()}"

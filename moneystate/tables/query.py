@@ -22,7 +22,7 @@ from sqlalchemy.pool import NullPool
 
 from moneystate.api.json_text import MAX_RECORD_LEVELS, parse
 from moneystate.errors import ConfigError, SourceError
-from moneystate.tables.columns import Declared
+from moneystate.tables.columns import Declared, key_of
 from moneystate.tables.rows import ROW, Read
 from moneystate.tables.source import CHUNK
 from moneystate.tables.typed_rows import TypedRows
@@ -32,7 +32,11 @@ POSTGRES_SCHEMES: Final = ("postgresql:", "postgres:")
 LEVELS: Final = ("REPEATABLE READ", "SERIALIZABLE")
 SECRET: Final = "a connection string"
 DIGEST_CHARACTERS: Final = 12
-CONNECT_S: Final = 10
+# A server that is gone without a word is noticed within some 15 s, unless the connection string has other values.
+NETWORK: Final[dict[str, Any]] = {
+    "connect_timeout": 10, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 4,
+    "tcp_user_timeout": 15_000,
+}  # fmt: skip
 
 
 class QuerySource:
@@ -46,6 +50,10 @@ class QuerySource:
         self._sql = sql
         self._dsn_file = dsn_file
         self._declared = declared
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return key_of(self._declared)
 
     @contextmanager
     def open(self) -> Iterator[OpenedQuery]:
@@ -107,9 +115,7 @@ def is_libpq(text: str) -> bool:
 
 def postgres_engine(text: str) -> Engine:
     """libpq itself reads the string, so that all of its settings hold. Raises psycopg.ProgrammingError."""
-    settings: dict[str, Any] = {**conninfo_to_dict(text)}
-    settings.setdefault("connect_timeout", CONNECT_S)
-    settings.setdefault("application_name", "moneystate table load")
+    settings: dict[str, Any] = {**NETWORK, "application_name": "moneystate table load", **conninfo_to_dict(text)}
 
     def connect() -> psycopg.Connection[Any]:
         connection = psycopg.connect(**settings)

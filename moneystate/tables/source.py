@@ -39,6 +39,11 @@ class Source(Protocol):
         """How rows are numbered: `LINE` or `ROW`."""
         ...
 
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The members of a row's document that are its key."""
+        ...
+
     def open(self) -> AbstractContextManager[Opened]:
         """Raises SourceError."""
         ...

@@ -66,7 +66,7 @@ class Watching:
 
 
 class Staying:
-    """`pulse`: has the clock, in monotonic seconds; a load beats it, too."""
+    """`pulse`: has the clock, in monotonic seconds."""
 
     def __init__(self, loader: Loader, when: When, stopped: Stopped, pulse: Pulse) -> None:
         self._loader = loader
@@ -91,6 +91,7 @@ class Staying:
             now_s = self._clock()
             if self._when.is_due(now_s) or (self._again_s is not None and now_s >= self._again_s):
                 self._when.begins(now_s)
+                self._pulse.end()  # a load may take long; the age of the last one says whether it does
                 try:
                     self._take(self._loader.load())
                 except Ended:

@@ -8,10 +8,11 @@ from typing import Final
 from confluent_kafka.admin import AdminClient
 
 from moneystate.errors import SetupError
-from moneystate.kafka.offsets import topic_states
+from moneystate.kafka.offsets import existing_states
 from moneystate.kafka.sizes import PRODUCER_BYTES
 from moneystate.kafka.topics import (
     BROKER_MESSAGE_BYTES,
+    MAY_BE_HIDDEN,
     MESSAGE_BYTES,
     Replication,
     TopicSpec,
@@ -36,7 +37,11 @@ def create_topic(admin: AdminClient, topic: str, partitions: int, replication: R
 
 def check_topic(admin: AdminClient, topic: str) -> int:
     """The size that a record may have. Raises SetupError for a topic that is missing or unfit."""
-    topic_states(admin, [topic])
+    if topic not in existing_states(admin, [topic]):
+        raise SetupError(
+            f"{topic}: expected a topic, but the broker has none of this name.",
+            f"create it, or give --create-topic. {MAY_BE_HIDDEN}",
+        )
     settings = topic_settings(admin, [topic])[topic]
     check_settings(topic, settings)
     check_timestamps(admin, [topic])

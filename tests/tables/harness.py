@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from moneystate.cli import main
 from moneystate.kafka.client import admin_client
-from moneystate.kafka.offsets import log_ends
+from moneystate.kafka.offsets import high_watermarks, log_ends
 from moneystate.kafka.topics import AS_THE_BROKER
 from moneystate.tables.digests import Digests
 from moneystate.tables.following import Follower
@@ -50,9 +50,9 @@ class Reader:
         self.loaded: list[tuple[int, dict[str, Any]]] = []  # TableLoaded, with their partitions
         self.written = 0  # rows and tombstones
 
-    def read(self) -> dict[str, Any]:
-        """The rows, up to the present end."""
-        ends = log_ends(self._admin, self._partitions)
+    def read(self, waits: bool = True) -> dict[str, Any]:
+        """The rows, up to the present end. `waits`: for transactions that are still open."""
+        ends = (high_watermarks if waits else log_ends)(self._admin, self._partitions)
 
         def at_end() -> bool:
             for message in self._consumer.consume(1_000, 0.01):

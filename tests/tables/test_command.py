@@ -131,3 +131,30 @@ def test_a_loader_that_stays_answers_for_itself(command: Command) -> None:
     assert page.value("moneystate_table_load_age_seconds", site.topic) < 60
     process.terminate()
     assert process.wait(30) == 0, site.log()
+
+
+def test_a_service_says_the_key_and_the_types_and_refuses_rows_that_it_would_not_read(command: Command) -> None:
+    site = command.site
+    of_service = ("--service", "tests.api.services.pricing:service", "--topic", "group-discounts")
+    flags = (*of_service, "--topic-prefix", site.topic.removesuffix("prices"), "--create-topic")
+    command.write("group,country,percents", '1,de,"[5,7]"', "2,de,[]", "3,,[]", '4,de,"[x]"', "x,de,[]")
+    refused = command(str(command.path), *flags)
+    assert refused.code == 5
+    problems = [json.loads(line) for line in refused.err.splitlines()[:3]]
+    assert [(p["line"], p["why"]) for p in problems] == [
+        (4, "country: expected a part of the key, found null"),
+        (5, "percents: not JSON: Expecting value at character 1"),
+        (6, "group: not a whole number"),
+    ]
+    command.write("group,country,percents", '1,de,"[5,7]"', '2,de,"[""x""]"')
+    done = command(str(command.path), *flags, "--on-error", "skip", "--json")
+    assert json.loads(done.out)["skipped"] == 1
+    site.topic = f"{site.topic.removesuffix('prices')}group-discounts"
+    assert site.reader().read() == {'["1","de"]': {"group": 1, "country": "de", "percents": [5, 7]}}
+
+
+def test_a_service_without_the_table_is_refused(command: Command) -> None:
+    command.write("sku", "a")
+    done = command.load("--service", "tests.api.services.pricing:service")
+    assert done.code == 2
+    assert "its tables are prices, group-discounts, limits" in done.err

@@ -33,7 +33,7 @@ def made(
 ) -> list[Made]:  # fmt: skip
     source = FileSource(path, None, declared, delimiter, wait)
     with source.open() as opened:
-        records = list(map(RecordMaker(declared.key, largest), opened.rows()))
+        records = list(map(RecordMaker(source.key, largest), opened.rows()))
         opened.check_unchanged()
     return records
 
@@ -84,6 +84,11 @@ def test_rows_of_json_lines_keep_their_numbers_and_names(tmp_path: Path) -> None
         (1, "a", '{"sku":"a","unit_price":1.50}'),
         (3, "7", '{"sku":7,"z":{"a":[],"b":1e2}}'),
     ]
+
+
+def test_the_key_of_json_lines_keeps_its_name(tmp_path: Path) -> None:
+    path = written(tmp_path, "t.jsonl", '{"order_id":"a"}\n')
+    assert rows(made(path, Declared(("order_id",)))) == [(1, "a", '{"order_id":"a"}')]
 
 
 def test_each_problem_of_json_lines_is_named_by_its_line(tmp_path: Path) -> None:

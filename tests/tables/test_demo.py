@@ -1,0 +1,45 @@
+"""`moneystate demo tables`: its service, and all of it as a user runs it, which no lower level has."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from moneystate.tables.demo.service import Discount, Order, Price, Priced, discounts, priced, prices, pricing
+from moneystate.testing import Bench
+from tests.demo.test_demo import environment, started_in
+
+RUN_S = 170
+
+
+def test_an_order_meets_the_rows_that_hold_when_it_comes() -> None:
+    bench = Bench(pricing)
+    bench.load(prices, {"tea": Price("tea", 300, 1)})
+    bench.load(discounts, {"ann": Discount("ann", 10, 1)})
+    bench.rows(prices, {"tea": Price("tea", 400, 2)}, arrival_ms=5_000)
+    bench.rows(discounts, {"ann": None}, arrival_ms=7_000)
+    bench.send(Order("1", "tea", "ann"), arrival_ms=4_000)
+    bench.send(Order("2", "tea", "ann"), arrival_ms=6_000)
+    bench.send(Order("3", "tea", "ann"), Order("4", "coffee", "ann"), arrival_ms=8_000)
+    assert bench.out(priced) == [
+        Priced("1", 270, 1, 10, 1), Priced("2", 360, 2, 10, 1), Priced("3", 400, 2, None, None),
+        Priced("4", None, None, None, None),
+    ]  # fmt: skip
+
+
+@pytest.mark.long
+def test_each_order_meets_its_rows_and_nothing_is_left_over(tmp_path: Path) -> None:
+    folder = tmp_path / "temp folder"
+    folder.mkdir()
+    command = [sys.executable, "-m", "moneystate.cli.main", "demo", "tables"]
+    done = subprocess.run(
+        command, env=environment(folder), capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=RUN_S
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "8 orders held." in done.stdout
+    assert "BROKEN" not in done.stdout
+    assert list(folder.iterdir()) == []
+    assert started_in(folder) == []
