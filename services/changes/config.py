@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
@@ -10,6 +11,7 @@ from typing import Any, Final, Literal
 import moneystate as ms
 from moneystate.errors import ServiceError
 
+NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")  # of a type of event
 HOUR_MS: Final = 3_600_000
 MAX_RETENTION_MS: Final = 30 * 24 * HOUR_MS
 
@@ -167,8 +169,10 @@ def _mistakes_of_topics(config: Config) -> Iterator[tuple[str, str]]:
 
 def _mistakes_of_names(config: Config) -> Iterator[tuple[str, str]]:
     names = [getattr(config.names, name.name) for name in fields(config.names)]
-    for name in sorted({name for name in names if names.count(name) > 1 or not name}):
-        yield f"names: {name!r} is empty or given twice", "give each type of event a name of its own"
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f"names: {name!r} is given twice", "give each type of event a name of its own"
+    for name in sorted({name for name in names if not NAME.fullmatch(name)}):
+        yield f"names: {name!r} is no name", "use letters, digits, '.', '_' and '-'"
 
 
 def _mistakes_of_times(config: Config) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,7 @@ from moneystate.api.json_value import json_as_is
 from moneystate.api.unavailable import Placeholder
 from moneystate.engine.avro import Malformed
 from services.changes.config import Config, Table
-from services.changes.records import Beat, Boundary, Change
+from services.changes.records import Beat, Change, Ended
 
 NONE: Final = json_as_is("[]")
 NEW_KEY, OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
@@ -165,8 +165,10 @@ def lenient(value: bytes) -> Any:
     return document["payload"] if wrapped else document
 
 
-def boundary_decoder(config: Config) -> Decode:
-    def decode(message: ms.Message) -> Boundary | None:
+def end_decoder(config: Config) -> Decode:
+    """Of the topic of transactions. A BEGIN says nothing that the end does not say."""
+
+    def decode(message: ms.Message) -> Ended | None:
         if message.value is None:
             return None
         event, _ = payload_of(message.value)
@@ -174,18 +176,13 @@ def boundary_decoder(config: Config) -> Decode:
             raise Malformed("expected the BEGIN or END of a transaction")
         if message.partition != 0:
             raise ms.Reject("several_partitions", "expected one partition, in which transactions have their order")
-        committed_at = whole(event.get("ts_ms"))
+        if event["status"] == "BEGIN":
+            return None
+        id, committed_at = event["id"], whole(event.get("ts_ms"))
         counts = {collection: n for collection, n in counts_of(event.get("data_collections")) if n > 0}
         if config.database == "mysql":
-            return Boundary(config.connector, event["status"], event["id"], 0, committed_at, counts)
-        return Boundary(
-            config.connector,
-            event["status"],
-            unit_of(event["id"], committed_at),
-            position_of(event["id"]),
-            committed_at,
-            counts,
-        )
+            return Ended(config.connector, id, 0, committed_at, counts)
+        return Ended(config.connector, unit_of(id, committed_at), position_of(id), committed_at, counts)
 
     return decode
 

@@ -43,12 +43,10 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Boundary:
-    """The beginning or the end of a transaction. `counts`: of an end, how many changes it has, by table as the
-    database names it."""
+class Ended:
+    """The end of a transaction. `counts`: how many changes it has, by table as the database names it."""
 
     connector: str
-    status: Literal["BEGIN", "END"]
     transaction: str
     lsn: int
     committed_at: ms.Millis
@@ -150,7 +148,7 @@ class Queued:
     """What is applied in the order of arrival: the end of a unit, or a change of a snapshot. `due`: when the unit is
     applied without what it lacks."""
 
-    end: Boundary | None
+    end: Ended | None
     change: Change | None
     due: ms.Millis
 
@@ -174,7 +172,7 @@ class Forgotten:
 @dataclass
 class Connector:
     """`head`, `tail`: numbers of the queue; `units`: how many were applied; `last_end`: the position of the last end;
-    `first_begin`: the database's time of the first beginning; `committed_at`: the database's time of the last unit;
+    `first_end`: the database's time of the first end; `committed_at`: the database's time of the last unit;
     `due`: of the timer; `truncated`: the position of the last truncation, by table; `slots`: those with something to
     forget."""
 
@@ -182,7 +180,7 @@ class Connector:
     tail: int = 0
     units: int = 0
     last_end: int = 0
-    first_begin: ms.Millis | None = None
+    first_end: ms.Millis | None = None
     committed_at: ms.Millis = 0
     due: ms.Millis | None = None
     truncated: dict[str, int] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from moneystate.api.json_text import member_texts
 from services.changes import records as r
 from services.changes.apply import Applying
 from services.changes.config import Config, Table, check
-from services.changes.decode import ChangeDecoder, beat_decoder, boundary_decoder
+from services.changes.decode import ChangeDecoder, beat_decoder, end_decoder
 from services.changes.effects import Effects
 from services.changes.gathering import Gathering, change_id, unit_of
 from services.changes.keys import key_of
@@ -69,8 +69,8 @@ class ChangesService:
         changes = reduce(or_, inputs)
         beats = self._input(config.heartbeats_from, r.Beat, beat_decoder(config))
         if config.transactions:
-            boundaries = self._input(config.transactions_from, r.Boundary, boundary_decoder(config), partitions=1)
-            self._transaction_mode(changes, boundaries, beats)
+            ends = self._input(config.transactions_from, r.Ended, end_decoder(config), partitions=1)
+            self._transaction_mode(changes, ends, beats)
         else:
             self._wait_mode(changes, beats)
 
@@ -85,7 +85,7 @@ class ChangesService:
     # Transaction mode
 
     def _transaction_mode(
-        self, changes: ms.Source[r.Change], boundaries: ms.Source[r.Boundary], beats: ms.Source[r.Beat]
+        self, changes: ms.Source[r.Change], ends: ms.Source[r.Ended], beats: ms.Source[r.Beat]
     ) -> None:
         on: Any = self.service.on  # whose types end at five states
         read_ahead = (
@@ -93,7 +93,7 @@ class ChangesService:
             self.open.at(transaction_of), self.pending.at(pending_of), self.queue,
         )  # fmt: skip
         on(changes, *read_ahead)(self.change)
-        on(boundaries, *read_ahead)(self.boundary)
+        on(ends, *read_ahead)(self.end)
         self.service.on(beats, self.connector)(self.beat)
         states = self.connector, self.rows, self.applied, self.late, self.slots, self.open, self.pending, self.queue
         on(self.due, *states)(self.timer)
@@ -104,12 +104,8 @@ class ChangesService:
         else:
             ctx.count(REMOVED)
 
-    def boundary(self, ctx: ms.Context[Config], e: r.Boundary, *states: Any) -> None:
-        step = self._transactions(ctx, *states)
-        if e.status == "BEGIN":
-            step.begin(e)
-        else:
-            step.end(e)
+    def end(self, ctx: ms.Context[Config], e: r.Ended, *states: Any) -> None:
+        self._transactions(ctx, *states).end(e)
 
     def beat(self, ctx: ms.Context[Config], e: r.Beat, connector: r.Connector) -> None:
         """Only time goes on."""
@@ -168,7 +164,7 @@ class ChangesService:
 
     # What is read ahead
 
-    def row_ids(self, e: r.Change | r.Boundary) -> list[str]:
+    def row_ids(self, e: r.Change | r.Ended) -> list[str]:
         """The row that a change is about, and those that it refers to."""
         if not isinstance(e, r.Change) or e.op == "t" or e.problem or e.table not in self.tables:
             return []
@@ -183,11 +179,11 @@ class ChangesService:
         return [row_id(name, key) for name, key in references if key]
 
 
-def transaction_of(e: r.Change | r.Boundary) -> list[str]:
+def transaction_of(e: r.Change | r.Ended) -> list[str]:
     return [e.transaction] if e.transaction else []
 
 
-def pending_of(e: r.Change | r.Boundary) -> list[str]:
+def pending_of(e: r.Change | r.Ended) -> list[str]:
     return [pending_id(e)] if isinstance(e, r.Change) and e.transaction else []
 
 

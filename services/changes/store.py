@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import moneystate as ms
+from moneystate.api.json_text import quote
+from moneystate.api.json_value import json_as_is
 from services.changes.config import Config
 from services.changes.decode import NONE
 from services.changes.fold import Entity, Folded
@@ -16,6 +18,7 @@ from services.changes.rows import Version, row_id, table_prefix, unknown_text, v
 
 SLOTS: Final = 64  # of the retention
 MOST_EVENTS: Final = 8  # of a row
+BETWEEN: Final = "},{"
 Kind = Literal["row", "unit", "change"]
 
 
@@ -85,8 +88,11 @@ class Store:
     def _events(self, table: str, key: str, new: Sequence[BusinessEvent]) -> ms.Json:
         """The last events of a row, newest first."""
         row = self.row(table, key)
-        earlier = [] if row is None else row.events.value()
-        return ms.Json.of([*[brief(event) for event in reversed(new)], *earlier][:MOST_EVENTS])
+        if not new:
+            return NONE if row is None else row.events
+        earlier = [] if row is None or row.events.text == NONE.text else row.events.text[2:-2].split(BETWEEN)
+        events = [*[brief(event) for event in reversed(new)], *earlier][:MOST_EVENTS]
+        return json_as_is("[{" + BETWEEN.join(events) + "}]")
 
     def note(self, table: str, key: str, event: BusinessEvent) -> None:
         """An event of a row that it does not change."""
@@ -144,8 +150,10 @@ def slot_prefix(slot: int) -> str:
     return f"{slot:012d}:"
 
 
-def brief(event: BusinessEvent) -> dict[str, Any]:
-    return {
-        "type": event.type, "certainty": event.certainty, "transactionId": event.transaction_id,
-        "at": event.committed_at, "lsn": event.rows[0].lsn,
-    }  # fmt: skip
+def brief(event: BusinessEvent) -> str:
+    """The members of a JSON object in canonical form. None of its texts contains `BETWEEN`."""
+    transaction = "null" if event.transaction_id is None else quote(event.transaction_id)
+    return (
+        f'"at":{event.committed_at},"certainty":{quote(event.certainty)},"lsn":{event.rows[0].lsn},'
+        f'"transactionId":{transaction},"type":{quote(event.type)}'
+    )

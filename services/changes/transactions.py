@@ -15,7 +15,7 @@ from services.changes.apply import Applying
 from services.changes.config import Config
 from services.changes.decode import transaction_in
 from services.changes.happened import About
-from services.changes.records import Applied, Boundary, Change, Connector, Open, Pending, Queued
+from services.changes.records import Applied, Change, Connector, Ended, Open, Pending, Queued
 
 MALFORMED: Final = "malformed"
 
@@ -77,7 +77,7 @@ class Transactions:
 
     def _is_before_all(self, e: Change) -> bool:
         """Whether it was written before transactions were."""
-        return self.connector.first_begin is not None and e.committed_at < self.connector.first_begin
+        return self.connector.first_end is not None and e.committed_at < self.connector.first_end
 
     def _after_its_unit(self, e: Change, applied: Applied) -> None:
         late = self.applying.store.late
@@ -87,19 +87,19 @@ class Transactions:
             self.applying.store.remember_change(pending_id(e), e.committed_at)
             self.applying.late(e, applied, "INCOMPLETE", transaction_in(e.transaction))
 
-    # Boundaries
+    # Ends
 
-    def begin(self, e: Boundary) -> None:
-        """It decides nothing but where transactions begin."""
-        if self.connector.first_begin is not None:
-            return
-        self.connector.first_begin = e.committed_at
+    def _begin(self, e: Ended) -> None:
+        """Transactions begin with the first end. What is older fills the state."""
+        self.connector.first_end = e.committed_at
         for id, unit in self.open.items():
-            if unit.committed_at < e.committed_at and unit.end is None:
+            if unit.committed_at < e.committed_at:
                 for change in self._take(id, unit):
                     self.applying.fill(change)
 
-    def end(self, e: Boundary) -> None:
+    def end(self, e: Ended) -> None:
+        if self.connector.first_end is None:
+            self._begin(e)
         if self._is_repeated(e):
             self.ctx.count("repeated_ends")
             return
@@ -108,7 +108,7 @@ class Transactions:
         unit = self.open.get(e.transaction)
         if not counts and unit is None:
             return
-        end = Boundary(e.connector, e.status, e.transaction, e.lsn, e.committed_at, counts)
+        end = Ended(e.connector, e.transaction, e.lsn, e.committed_at, counts)
         if self.connector.head == self.connector.tail and is_complete(end, unit):
             self._apply(end, unit or Open(), True)
             return
@@ -118,7 +118,7 @@ class Transactions:
         self._enqueue(Queued(end, None, self.ctx.now + self.ctx.rules.transaction_wait_ms))
         self._advance()
 
-    def _is_repeated(self, e: Boundary) -> bool:
+    def _is_repeated(self, e: Ended) -> bool:
         unit = self.open.get(e.transaction)
         is_known = e.transaction in self.applying.store.applied or (unit is not None and unit.end is not None)
         if is_known or e.lsn == 0 or e.lsn > self.connector.last_end:
@@ -167,7 +167,7 @@ class Transactions:
         else:
             self.ctx.at(self.timer, due)
 
-    def _apply(self, end: Boundary, unit: Open, complete: bool) -> None:
+    def _apply(self, end: Ended, unit: Open, complete: bool) -> None:
         changes = self._take(end.transaction, unit)
         whole = complete and not unit.unreadable
         about = About("TRANSACTION" if whole else "INCOMPLETE", transaction_in(end.transaction), end.committed_at)
@@ -192,7 +192,7 @@ class Transactions:
         return changes[::-1]
 
 
-def is_complete(end: Boundary, unit: Open | None) -> bool:
+def is_complete(end: Ended, unit: Open | None) -> bool:
     """Other tables do not count."""
     counts: Mapping[str, Any] = {} if unit is None else unit.counts
     return all(counts.get(table, 0) >= n for table, n in end.counts.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 
@@ -19,3 +19,5 @@ class Load(NamedTuple):
     inputs: Sequence[str]
     output: str  # a topic that the job writes throughout; its records give the rate
     records: Callable[[int], Iterator[Record]]  # makes so many records, in the order of writing
+    partitions: Mapping[str, int] = {}  # of inputs that do not have as many as the others
+    config: Mapping[str, str] = {}  # of the input topics

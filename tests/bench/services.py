@@ -84,7 +84,9 @@ def run_service(servers: str, prefix: str, name: str, load: Load, flags: list[st
 
 def send(servers: str, load: Load, events: int, prefix: str = "") -> None:
     """Its topics, and so many events in them."""
-    create_topics(servers, [prefix + topic for topic in load.inputs], PARTITIONS, {"retention.ms": "-1"})
+    for topic in load.inputs:
+        partitions = load.partitions.get(topic, PARTITIONS)
+        create_topics(servers, [prefix + topic], partitions, {"retention.ms": "-1", **load.config})
     broker_time = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(16 * 2**20)}
     create_topics(servers, [prefix + load.output], PARTITIONS, broker_time)
     producer = log_producer(servers)

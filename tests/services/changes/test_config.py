@@ -28,7 +28,8 @@ WRONG: dict[str, Config] = {
         tables=(STUDENT, COURSE, Table("enrolment", ("id",), student=ENROLMENT.course, course=ENROLMENT.course))
     ),
     "topic 'uni.transaction' is given twice": config(heartbeat_topic="uni.transaction"),
-    "names: 'enroll' is empty or given twice": config(names=Names(withdraw="enroll")),
+    "names: 'enroll' is given twice": config(names=Names(withdraw="enroll")),
+    "names: '}' is no name": config(names=Names(enroll="}")),
     "transaction_wait is 0 ms": config(transaction_wait_ms=0),
     "settle is 0 ms": config(settle_ms=0),
     "wait is -1 ms": config(wait_ms=-1),

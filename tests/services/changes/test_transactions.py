@@ -112,7 +112,7 @@ def test_what_is_sent_again_after_the_retention_is_dropped_with_its_end() -> Non
     assert story.driver.bench.ask(story.driver.changes.service.queries["open_transactions"]) == []
 
 
-def test_rows_before_the_first_begin_fill_the_state() -> None:
+def test_rows_before_the_first_end_fill_the_state() -> None:
     story = Story()
     story.connector.metadata = False
     story.send(story.transaction(story.rename("Eva")))
