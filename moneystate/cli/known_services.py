@@ -26,7 +26,10 @@ LOGGING: Final = {
     "lookup-worker": "moneystate.cli.lookup_worker:lookup_worker",
 }
 FAKES: Final = {"fake-session-service": "services.enrichment.cli.fake_session_service:fake_session_service"}
-GROUPS: Final = {"reconciliation": "services.reconciliation.cli.status:app"}
+GROUPS: Final = {
+    "reconciliation": "services.reconciliation.cli.status:app",
+    "rollups": "services.rollups.cli.plot:app",
+}
 DEMOS: Final[dict[str, str]] = {
     ENRICHMENT: "services.enrichment.cli.demo:demo",
     "apply": "moneystate.apply.demo:demo",

@@ -23,7 +23,8 @@ from tests.log_lines import shown
 
 ROOT: Any = typer.main.get_command(main.app)
 WIDTH = 80
-SCOPES = {"kafka": "KAFKA", "fake-session-service": "FAKE", "skew": "SKEW", "table": "TABLE"}
+SCOPES = {"kafka": "KAFKA", "fake-session-service": "FAKE", "skew": "SKEW", "table": "TABLE", "rollups": "ROLLUPS"}
+OF_THEIR_OWN = ("table", "rollups")  # commands whose scoped options may mean something else elsewhere
 
 
 class Node(NamedTuple):
@@ -85,15 +86,16 @@ def test_each_option_has_the_variable_of_its_name() -> None:
 
 
 def test_a_variable_and_a_name_mean_one_thing() -> None:
-    """The same help, type, metavar and panel wherever the name stands, but for options of `table` with a variable of
-    their own; a variable is of one option."""
+    """The same help, type, metavar and panel wherever the name stands, but for options of `OF_THEIR_OWN` with a
+    variable of their own; a variable is of one option."""
     by_variable = defaultdict(set)
     by_name = defaultdict(set)
     for _, name, p in OPTIONS:
         kind = p.type_descriptor.annotation
         limits = (p.type_descriptor.parameter_info.min, p.type_descriptor.parameter_info.max)
         by_variable[p.envvar].add(name)
-        own = SCOPES["table"] if p.envvar.startswith(f"MONEYSTATE_{SCOPES['table']}_") else ""
+        scopes = [SCOPES[command] for command in OF_THEIR_OWN]
+        own = next((scope for scope in scopes if p.envvar.startswith(f"MONEYSTATE_{scope}_")), "")
         by_name[name, own].add((p.help, str(kind), p.metavar, p.rich_help_panel, limits, p.multiple, tuple(p.opts)))
     assert {variable: names for variable, names in by_variable.items() if len(names) > 1} == {}
     assert {name: seen for name, seen in by_name.items() if len(seen) > 1} == {}
