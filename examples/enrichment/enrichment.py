@@ -142,6 +142,7 @@ def money(
         id = f"{e.user_session_id}\0{user.waited:012}"
         user.waited += 1
         waiting.put(id, held)
+        ctx.count("waiting")
         ctx.at(session_missing, ctx.now + ctx.rules.session_wait_ms, id)
 
 
@@ -151,6 +152,7 @@ def missing(ctx: ms.Context[Rules], id: str, waiting: ms.Entries[Waiting]) -> No
     if held is not None:
         look_up(ctx, held, held.money.user_session_id or "", "SESSION_MISSING")
         waiting.delete(id)
+        ctx.count("waiting", -1)
 
 
 @service.on(created, sessions.at("id"), waiting)
@@ -165,6 +167,7 @@ def session_created(
         if held.money.user_session_id == e.id:
             put_out_held(ctx, held, "JOINED", e.client_country_code)
             waiting.delete(id)
+            ctx.count("waiting", -1)
             ctx.cancel(session_missing, id)
 
 
@@ -183,7 +186,9 @@ def forget(ctx: ms.Context[Rules], e: ForgetUserRequested, waiting: ms.Entries[W
     """Money that waits is put out without what was known of the user; then nothing of the user is left."""
     for _, held in sorted(waiting.items(), key=number_of):
         put_out(ctx, held.money, None, held.first_occurrence, "LOOKUP_FAILED")
+        ctx.count("waiting", -1)
     ctx.forget()
+    ctx.count("forgotten")
 
 
 def number_of(entry: tuple[str, Waiting]) -> str:

@@ -142,6 +142,8 @@ class JsonValues:
 
 def _time(planned: InputPlan, record: Any, headers: Headers) -> int:
     """Raises Malformed."""
+    if planned.lookup is not None:  # that of its request, which a timer may have made beyond the last event time
+        return planned.time(record)
     if planned.time_header:
         return header_time(headers, planned.time_header)
     return checked_time(planned.time(record))

@@ -14,15 +14,12 @@ from hypothesis import strategies as st
 from examples.enrichment import enrichment
 from examples.enrichment.records import ForgetUserRequested, PaymentEvent, SessionInfo, UserSessionCreatedEvent
 from moneystate.api import layout
-from moneystate.api.decoder import ServiceDecoder
 from moneystate.api.plan import Plan
-from moneystate.api.runtime import ServiceProcessor
-from moneystate.engine import clock
 from moneystate.testing import Bench
-from moneystate.testing.simulation import Input, Simulation
+from moneystate.testing.simulation import Simulation
 from services.enrichment import fingerprints as fp
 from tests.budget import examples
-from tests.enrichment.harness import cut, dead_letters
+from tests.enrichment.harness import PLAIN_CODES, cut, dead_letters, inputs, plain_leftovers, plain_simulation
 from tests.enrichment.test_equals_model import any_cuts
 from tests.reference import model
 from tests.reference.codec import encode
@@ -36,23 +33,9 @@ def without_lookups(case: Case) -> Case:
 
 
 def run_case(case: Case, seed: int, ends: list[int], drain: bool, key_groups: int = 4) -> Simulation:
-    given = case.rules
-    rules = enrichment.Rules(given.session_ttl_ms, given.dedup_ttl_ms, given.session_wait_ms, given.lookup)
-    plan = Plan(enrichment.service, rules)
     of_replies = {(r.topic, r.partition) for r in case.replies}
-    sim = Simulation(
-        ServiceDecoder(plan), plan.input_topics(),
-        [(plan.codes[topic], n) for topic, n in [*case.partitions, *sorted(of_replies)]],
-        lambda: ServiceProcessor(plan), case.rules.bound_ms, case.rules.max_future_ms, key_groups,
-        dead_letter_stream=plan.dead_letter_stream,
-    )  # fmt: skip
-    records = [
-        Input(
-            plan.codes[r.topic], r.partition, r.offset, -1 if r.timestamp_ms is None else r.timestamp_ms, r.key,
-            r.value, list(r.headers),
-        )
-        for r in interleaved(case.records + case.replies, seed)
-    ]  # fmt: skip
+    sim = plain_simulation(case.rules, [*case.partitions, *sorted(of_replies)], key_groups)
+    records = inputs(interleaved(case.records + case.replies, seed), PLAIN_CODES)
     for batch in cut(records, [end % (len(records) + 1) for end in ends]):
         sim.batch(batch)
     if drain:
@@ -121,7 +104,8 @@ def test_any_batches_with_replies_anywhere_give_the_models_records(
     assert {user: Counter(values) for user, values in by_user(sim).items()} == expected
     assert requests_of(sim) == sorted(encode("SessionLookupRequested", r) for r in want.requests)
     assert reasons(letters_of(sim).elements()) == reasons(want.dead_letters)
-    assert sim.counts.get("looking_up", 0) == want.looking_up
+    counts = {name: sim.counts.get(name, 0) for name in ("waiting", "looking_up", "duplicates")}
+    assert counts == {"waiting": want.waiting, "looking_up": want.looking_up, "duplicates": want.duplicates}
 
 
 def letters_of(sim: Simulation) -> Counter[tuple[str, int, int, str]]:
@@ -135,10 +119,9 @@ def letters_of(sim: Simulation) -> Counter[tuple[str, int, int, str]]:
 def test_after_a_drain_nothing_is_left_but_users_and_open_lookups(case: Case, ends: list[int]) -> None:
     case = case._replace(rules=replace(case.rules, lookup=True))
     sim = run_case(case, 0, ends, True)
-    places = [layout.place_of(key) for state in sim.states for key in state.entries if key != clock.KEY]
-    left = Counter(place.name for place in places if place is not None)
-    assert left.pop("session_lookup", 0) == sim.counts.get("looking_up", 0)
-    assert set(left) <= {"user", "forgotten"}
+    left = plain_leftovers(sim)
+    assert left.pop("lookups", 0) == sim.counts.get("looking_up", 0)
+    assert left == {}
 
 
 def test_its_records_are_those_of_the_schemas() -> None:

@@ -353,7 +353,7 @@ def test_a_released_schema_that_was_edited_is_a_problem(
     release_service("timed:service")
     assert timed(monkeypatch, capfd, tmp_path)[0] == 0
     schema = tmp_path / "avro" / "timed" / "events" / "Put.avsc"
-    schema.write_text(schema.read_text().replace('"long"', '"int"'))
+    schema.write_text(schema.read_text().replace('"long"', '"float"'))
     code, output = timed(monkeypatch, capfd, tmp_path)
     assert code in (1, 2)
     assert "expected a schema that moneystate has released" in output

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
+from examples.enrichment import enrichment as plain
+from moneystate.api import layout
+from moneystate.api.decoder import ServiceDecoder
+from moneystate.api.plan import Plan
+from moneystate.api.runtime import ServiceProcessor
 from moneystate.engine import clock
 from moneystate.testing.simulation import Input, Simulation
 from services.enrichment import topics
@@ -16,6 +21,7 @@ from services.enrichment.step import Enrichment
 from tests.reference import model
 
 CODES = {t.name: t.code for t in topics.INPUTS}
+PLAIN_CODES = Plan(plain.service).codes
 
 
 def simulation(
@@ -46,10 +52,27 @@ def simulation(
     )
 
 
-def inputs(records: Iterable[model.LogRecord]) -> list[Input]:
+def plain_simulation(rules: model.Rules, partitions: Iterable[model.Partition], key_groups: int = 4) -> Simulation:
+    """The same of the enrichment as a plain service."""
+    own = plain.Rules(rules.session_ttl_ms, rules.dedup_ttl_ms, rules.session_wait_ms, rules.lookup)
+    plan = Plan(plain.service, own)
+    return Simulation(
+        ServiceDecoder(plan),
+        plan.input_topics(),
+        [(PLAIN_CODES[topic], n) for topic, n in partitions],
+        lambda: ServiceProcessor(plan),
+        rules.bound_ms,
+        rules.max_future_ms,
+        key_groups,
+        dead_letter_stream=plan.dead_letter_stream,
+        max_record_bytes=rules.max_record_bytes,
+    )
+
+
+def inputs(records: Iterable[model.LogRecord], codes: Mapping[str, int] = CODES) -> list[Input]:
     return [
         Input(
-            CODES[r.topic], r.partition, r.offset, -1 if r.timestamp_ms is None else r.timestamp_ms, r.key, r.value,
+            codes[r.topic], r.partition, r.offset, -1 if r.timestamp_ms is None else r.timestamp_ms, r.key, r.value,
             list(r.headers),
         )
         for r in records
@@ -99,6 +122,24 @@ def leftovers(sim: Simulation) -> dict[str, int]:
                 left["slots"] += len(clock.decode(entry).slots)
             elif key[:1] != b"f":  # the proof that a user was forgotten stays
                 left["entries " + key[:1].decode()] += 1
+    return {name: n for name, n in left.items() if n}
+
+
+def plain_leftovers(sim: Simulation) -> dict[str, int]:
+    """The same of the plain service."""
+    left: Counter[str] = Counter()
+    names = {"session_lookup": "lookups", "early_replies": "replies"}
+    for state in sim.states:
+        for key, entry in state.entries.items():
+            place = layout.place_of(key)
+            if key == clock.KEY:
+                left["slots"] += len(clock.decode(entry).slots)
+            elif place is None:
+                left["entries " + key[:1].decode()] += 1
+            elif place.kind in (layout.SEEN, layout.TIMER):
+                left["ids" if place.kind == layout.SEEN else "timers"] += 1
+            elif place.kind == layout.ENTRY:  # what is known of a user stays, and the proof that one was forgotten
+                left[names.get(place.name, place.name)] += 1
     return {name: n for name, n in left.items() if n}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from services.enrichment.state import decode_forgotten
-from tests.enrichment.harness import leftovers
 from tests.enrichment.stories import LONG_AFTER, RULES, Story
 from tests.reference.builder import ms
 from tests.reference.model import USER
@@ -21,27 +20,27 @@ def entries(story: Story, user: str = "ann") -> dict[bytes, bytes]:
     return {k: v for state in story.sim.states for k, v in state.entries.items() if k[1:].startswith(name)}
 
 
-def test_nothing_of_the_user_is_left_but_the_proof(story: Story) -> None:
-    story.address("FI", 1)
-    story.birth("1990", 2)
-    story.session("s", 3)
-    story.money("m1", 5, "s")
-    forget(story, 10)
-    story.play(30)
-    assert list(entries(story)) == [b"fann"]
-    proof = decode_forgotten(entries(story)[b"fann"])
+def test_nothing_of_the_user_is_left_but_the_proof(by_hand: Story) -> None:
+    by_hand.address("FI", 1)
+    by_hand.birth("1990", 2)
+    by_hand.session("s", 3)
+    by_hand.money("m1", 5, "s")
+    forget(by_hand, 10)
+    by_hand.play(30)
+    assert list(entries(by_hand)) == [b"fann"]
+    proof = decode_forgotten(entries(by_hand)[b"fann"])
     assert (proof.request, proof.requested_by, proof.forgotten_at) == (b"r10", b"ops", ms(10))
-    assert story.count("forgotten") == 1
+    assert by_hand.count("forgotten") == 1
 
 
-def test_the_changelog_gets_the_tombstones_and_the_proof(story: Story) -> None:
-    story.address("FI", 1)
-    story.money("m1", 2, "never")
-    story.play(15)
-    story.sim.changes.clear()
-    forget(story, 17)
-    story.play(30)
-    changes = dict(story.sim.changes)
+def test_the_changelog_gets_the_tombstones_and_the_proof(by_hand: Story) -> None:
+    by_hand.address("FI", 1)
+    by_hand.money("m1", 2, "never")
+    by_hand.play(15)
+    by_hand.sim.changes.clear()
+    forget(by_hand, 17)
+    by_hand.play(30)
+    changes = dict(by_hand.sim.changes)
     assert {key[:1] for key, value in changes.items() if value is None} == {b"u", b"w"}
     assert changes[b"fann"] is not None
 
@@ -68,7 +67,7 @@ def test_money_that_waits_for_its_session_is_put_out_without_what_was_known(stor
     assert story.count("waiting") == 0
     story.play(LONG_AFTER)
     assert len(story.out()) == 2
-    assert leftovers(story.sim) == {}
+    assert story.left() == {}
 
 
 @pytest.mark.parametrize("reply_first", [True, False])
@@ -90,35 +89,35 @@ def test_a_lookup_under_way_gives_the_same_whenever_its_reply_is_read(reply_firs
     assert list(entries(story)) == [b"fann"]
 
 
-def test_a_user_who_comes_again_is_new_and_the_proof_stays(story: Story) -> None:
-    story.address("FI", 1)
-    story.money("m1", 5)
-    forget(story, 10)
-    story.money("m1", 12)
-    story.play(30)
-    assert [(v["userInfo"] is None, v["firstOccurrence"]) for v in story.values()] == [(False, True), (True, True)]
-    assert sorted(entries(story)) == [b"fann", b"uann"]
+def test_a_user_who_comes_again_is_new_and_the_proof_stays(by_hand: Story) -> None:
+    by_hand.address("FI", 1)
+    by_hand.money("m1", 5)
+    forget(by_hand, 10)
+    by_hand.money("m1", 12)
+    by_hand.play(30)
+    assert [(v["userInfo"] is None, v["firstOccurrence"]) for v in by_hand.values()] == [(False, True), (True, True)]
+    assert sorted(entries(by_hand)) == [b"fann", b"uann"]
 
 
-def test_others_keep_what_they_have(story: Story) -> None:
-    story.address("FI", 1)
-    story.address("ES", 1, user="bob")
-    forget(story, 10)
-    story.play(30)
-    assert sorted(entries(story, "bob")) == [b"ubob"]
+def test_others_keep_what_they_have(by_hand: Story) -> None:
+    by_hand.address("FI", 1)
+    by_hand.address("ES", 1, user="bob")
+    forget(by_hand, 10)
+    by_hand.play(30)
+    assert sorted(entries(by_hand, "bob")) == [b"ubob"]
 
 
 def test_an_earlier_sweep_of_a_forgotten_user_does_nothing(story: Story) -> None:
     story.session("s", 1)
     forget(story, 10)
     story.play(LONG_AFTER)
-    assert leftovers(story.sim) == {}
+    assert story.left() == {}
 
 
-def test_the_oldest_wait_is_known_and_ends_with_it(story: Story) -> None:
-    story.money("m1", 25, "s")
-    story.play(40)
-    assert story.sim.oldest == ms(20)
-    story.session("s", 45)
-    story.play(60)
-    assert story.sim.oldest is None
+def test_the_oldest_wait_is_known_and_ends_with_it(by_hand: Story) -> None:
+    by_hand.money("m1", 25, "s")
+    by_hand.play(40)
+    assert by_hand.sim.oldest == ms(20)
+    by_hand.session("s", 45)
+    by_hand.play(60)
+    assert by_hand.sim.oldest is None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import pytest
 
 from services.enrichment import fingerprints as fp
 from services.enrichment import topics
@@ -19,6 +20,12 @@ from tests.reference.model import WALLET
 SCHEMA = json.loads((Path(__file__).resolve().parents[2] / "avro" / "headers" / "Lineage.avsc").read_text())
 WALLETS, SESSIONS, USERS, REPLIES = "wallet-events", "user-session-events", "user-events", "session-lookup-results"
 NAMES = {topic.code: topic.name for topic in topics.INPUTS}
+
+
+@pytest.fixture
+def story(by_hand: Story) -> Story:
+    """The plain service writes the lineage of every plain service."""
+    return by_hand
 
 
 def lineages(story: Story) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ Times are seconds after the start. The bound is 10 s, so heartbeats at 110 let e
 from __future__ import annotations
 
 from services.enrichment import topics
-from tests.enrichment.harness import dead_letters, leftovers
+from tests.enrichment.harness import dead_letters
 from tests.enrichment.stories import LONG_AFTER, RULES, Story
 from tests.reference import codec
 from tests.reference.builder import ms
@@ -155,7 +155,7 @@ def test_user_info_and_types_stay_when_all_else_is_gone(story: Story) -> None:
     story.address("FI", 0)
     story.money("m1", 1)
     story.play(LONG_AFTER)
-    assert leftovers(story.sim) == {}
+    assert story.left() == {}
     story.money("m2", LONG_AFTER)
     story.play(LONG_AFTER + 1)
     assert story.values()[1]["userInfo"]["residentCountryCode"] == "FI"
@@ -296,7 +296,7 @@ def test_what_has_expired_leaves_no_trace(story: Story) -> None:
     story.play(40)
     story.reply("m2", 33, "FAILED")
     story.play(LONG_AFTER)
-    assert leftovers(story.sim) == {}
+    assert story.left() == {}
 
 
 def test_a_user_with_nothing_left_is_gone(story: Story) -> None:
@@ -305,18 +305,18 @@ def test_a_user_with_nothing_left_is_gone(story: Story) -> None:
     assert [key for state in story.sim.states for key in state.entries if key != b"c"] == []
 
 
-def test_every_changed_entry_or_its_removal_is_in_the_changes(story: Story) -> None:
-    story.session("s", 0)
-    story.money("m1", 2, "never")
-    story.play(5)
-    story.play(LONG_AFTER)
+def test_every_changed_entry_or_its_removal_is_in_the_changes(by_hand: Story) -> None:
+    by_hand.session("s", 0)
+    by_hand.money("m1", 2, "never")
+    by_hand.play(5)
+    by_hand.play(LONG_AFTER)
     from_changes: dict[bytes, bytes] = {}
-    for key, value in story.sim.changes:
+    for key, value in by_hand.sim.changes:
         if value is None:
             from_changes.pop(key)
         else:
             from_changes[key] = value
-    mine = {k: v for state in story.sim.states for k, v in state.entries.items() if k[:1] in (b"u", b"p", b"w")}
+    mine = {k: v for state in by_hand.sim.states for k, v in state.entries.items() if k[:1] in (b"u", b"p", b"w")}
     assert from_changes == mine
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from services.enrichment import topics
-from tests.enrichment.harness import leftovers
 from tests.enrichment.stories import LONG_AFTER, WITHOUT_LOOKUP, Story
 from tests.reference import codec
 from tests.reference.builder import ms
@@ -104,20 +103,20 @@ def test_a_reply_read_before_its_request_is_kept_until_the_watermark_passes(stor
     story.reply("m1", 5, "FOUND", "CA")
     story.reply("m1", 5, "FOUND", "ES")
     story.play()
-    assert leftovers(story.sim)["replies"] == 1
+    assert story.left()["replies"] == 1
     story.money("m1", 5, "s", isOldMoneyEvent=True)
     story.play(20)
     assert (story.out(), story.countries()) == ([("m1", "LOOKED_UP")], ["CA"])
     assert story.asked() == [("m1", 5, "OLD")]  # a replay writes its requests again
     story.play(LONG_AFTER)
-    assert leftovers(story.sim) == {}
+    assert story.left() == {}
 
 
 def test_a_reply_after_the_watermark_without_its_request_is_dropped(story: Story) -> None:
     story.play(20)
     story.reply("m1", 5, "FOUND", "CA")
     story.play()
-    assert leftovers(story.sim) == {}
+    assert story.left() == {}
 
 
 def test_a_kept_reply_waits_for_the_timer_that_asks(story: Story) -> None:
@@ -134,10 +133,10 @@ def test_a_request_and_its_reply_may_lie_beyond_the_last_event_time(story: Story
     story.reply("m1", last + 30, "FOUND", "CA")
     story.money("m1", last, "s")
     story.play()
-    assert (story.out(), leftovers(story.sim)["replies"]) == ([], 1)
+    assert (story.out(), story.left()["replies"]) == ([], 1)
     story.play(drain=True)
     assert (story.asked(), story.out()) == ([("m1", last + 30, "SESSION_MISSING")], [("m1", "LOOKED_UP")])
-    assert leftovers(story.sim) == {}
+    assert story.left() == {}
 
 
 def test_once_sent_to_lookup_only_the_reply_resolves_it(story: Story) -> None:
