@@ -125,7 +125,7 @@ def run_table(servers: str, prefix: str, service: str, load: Load, events: int, 
     send(servers, load, events, prefix)
     if not service.endswith("constant:service"):
         send_rows(servers, prefix, rows)
-    done = run_service(servers, prefix, service, load, flags)
+    done = run_service(servers, prefix, service, load, ["--drain", *flags])
     check(servers, prefix, events, rows)
     return done
 
