@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 
 import moneystate as ms
+from moneystate.api.cells import decode_entry
+from moneystate.api.job import state_records
+from moneystate.api.plan import Plan
+from moneystate.api.schema import schema_of
 from moneystate.api.table_reader import ends_load
 from moneystate.engine.deadletter import Letter
 from moneystate.errors import ServiceError, StepError
@@ -335,3 +339,48 @@ def test_a_first_load_ends_with_the_snapshot(snapshot: str, loaded: int | None) 
     key, value = change(7, 1, snapshot)
     assert ends_load("debezium", Letter("db.prices", 0, 5, S, key, value, [])) == loaded
     assert ends_load("json", Letter("db.prices", 0, 5, S, key, value, [])) is None
+
+
+# Other programs
+
+
+def with_limits(record: type) -> ms.Service[None]:
+    service = ms.Service("shop", namespace="shop")
+    placed = service.input("orders", Placed, key="customer", time="at")
+    mine = service.table("limits", record, local=True)
+    service.on(placed, mine)(lambda ctx, e, mine: None)
+    return service
+
+
+def test_a_table_comes_before_all_inputs_and_renumbers_none() -> None:
+    plan = Plan(with_limits(Limit))
+    assert [(t.name, t.rank, t.code) for t in plan.input_topics()] == [("orders", 0, 0), ("limits", -1, 1)]
+    before = ms.Service("shop")
+    before.table("limits", Limit)
+    placed = before.input("orders", Placed, key="customer", time="at")
+    before.on(placed)(lambda ctx, e: None)
+    saved = Plan(before, codes={"orders": 0})
+    assert [(t.name, t.rank, t.code) for t in saved.input_topics()] == [("orders", 0, 0), ("limits", -1, 1)]
+
+
+def test_a_row_with_a_new_field_is_read_from_state_of_before() -> None:
+    @dataclass(frozen=True)
+    class Limit:
+        most: int
+
+    earlier = Limit
+    before = Bench(with_limits(earlier))
+    before.rows(before.service.tables["limits"], {"eve": earlier(3)}, arrival_ms=S)
+    before.count("late")
+    released = [schema_of(record) for record in state_records(before.plan).values()]
+
+    @dataclass(frozen=True)
+    class Limit:  # type: ignore[no-redef]
+        most: int
+        currency: str = "EUR"
+
+    service = with_limits(Limit)
+    plan = Plan(service, released=released)
+    ((_, stored),) = [entry for entry in before.entries() if entry[0].startswith(b"v")]
+    (version,) = decode_entry(plan.kinds["limits"], stored).value.versions
+    assert version.row == Limit(3, "EUR")
