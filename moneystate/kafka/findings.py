@@ -211,6 +211,19 @@ def retention_findings(inputs: Iterable[str], settings: Settings, rules: Mapping
     return _or_ok("retention", problems, text)
 
 
+def table_findings(names: Iterable[str], settings: Settings) -> list[Finding]:
+    """`names`: of the topics of tables that accept the loss of records. For others, the start checks this."""
+    problems = []
+    for name in names:
+        its = settings.get(name, {})
+        loses = [its.get(limit, "-1") != "-1" for limit in ("retention.ms", "retention.bytes")]
+        if "compact" in its.get("cleanup.policy", "") or any(loses):
+            text = "the table's topic loses records: a replay and a new worker find no earlier versions of its rows."
+            do = "set cleanup.policy=delete, retention.ms=-1 and retention.bytes=-1 to keep them."
+            problems.append(warning(f"topic {name}", text, do))
+    return problems
+
+
 def duration(ms: int) -> str:
     unit, name = next((unit, name) for unit, name in UNITS if (ms % unit == 0 and ms >= unit) or unit == 1)
     return f"{ms // unit}{name}"

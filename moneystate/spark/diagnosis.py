@@ -107,6 +107,7 @@ class Diagnosis:
             *findings.replication_findings(admin, topics.all(), settings),
             *findings.cleanup_findings(topics, settings),
             *findings.retention_findings(topics.inputs, settings, _times(self.spec.rules)),
+            *findings.table_findings([o.topic_prefix + t.name for t in self.spec.inputs if t.compacted], settings),
             *findings.permission_findings(admin, topics, o.application()),
         ]
 

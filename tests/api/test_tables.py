@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from moneystate.api.job import state_records
 from moneystate.api.plan import Plan
 from moneystate.api.schema import schema_of
 from moneystate.api.table_reader import ends_load
+from moneystate.api.tables import DeclaredTable
 from moneystate.engine.deadletter import Letter
 from moneystate.errors import ServiceError, StepError
 from moneystate.testing import Bench
@@ -347,7 +348,7 @@ def test_a_first_load_ends_with_the_snapshot(snapshot: str, loaded: int | None) 
 def with_limits(record: type) -> ms.Service[None]:
     service = ms.Service("shop", namespace="shop")
     placed = service.input("orders", Placed, key="customer", time="at")
-    mine = service.table("limits", record, local=True)
+    mine: DeclaredTable[Any] = service.table("limits", record, local=True)
     service.on(placed, mine)(lambda ctx, e, mine: None)
     return service
 
@@ -364,23 +365,13 @@ def test_a_table_comes_before_all_inputs_and_renumbers_none() -> None:
 
 
 def test_a_row_with_a_new_field_is_read_from_state_of_before() -> None:
-    @dataclass(frozen=True)
-    class Limit:
-        most: int
-
-    earlier = Limit
+    earlier: Any = make_dataclass("Limit", [("most", int)], frozen=True)
+    later: Any = make_dataclass("Limit", [("most", int), ("currency", str, "EUR")], frozen=True)
     before = Bench(with_limits(earlier))
     before.rows(before.service.tables["limits"], {"eve": earlier(3)}, arrival_ms=S)
     before.count("late")
     released = [schema_of(record) for record in state_records(before.plan).values()]
-
-    @dataclass(frozen=True)
-    class Limit:  # type: ignore[no-redef]
-        most: int
-        currency: str = "EUR"
-
-    service = with_limits(Limit)
-    plan = Plan(service, released=released)
+    plan = Plan(with_limits(later), released=released)
     ((_, stored),) = [entry for entry in before.entries() if entry[0].startswith(b"v")]
     (version,) = decode_entry(plan.kinds["limits"], stored).value.versions
-    assert version.row == Limit(3, "EUR")
+    assert version.row == later(3, "EUR")
