@@ -105,7 +105,7 @@ def _open(folder: Path) -> Rdict:
     options.create_if_missing(True)
     options.set_write_buffer_size(BUFFER_BYTES)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # it has keys
         return Rdict(str(folder), options)
     except Exception as e:  # rocksdict has no exception class
         if "lock" in str(e).lower():

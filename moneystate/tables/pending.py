@@ -49,6 +49,7 @@ class Pending:
 def pending(folder: Path) -> Iterator[Pending]:
     """`folder`: may have the rows of a load that was killed."""
     shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700, parents=True)  # it has rows
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.set_write_buffer_size(BUFFER_BYTES)

@@ -8,8 +8,10 @@ import re
 import socket
 from pathlib import Path
 
+import psycopg
 import pytest
 
+from moneystate.devpostgres import DevPostgres
 from moneystate.kafka.topics import TopicSpec, ensure_topics
 from tests.scrape import health, scraped
 from tests.tables.harness import Ran, Site
@@ -158,3 +160,18 @@ def test_a_service_without_the_table_is_refused(command: Command) -> None:
     done = command.load("--service", "tests.api.services.pricing:service")
     assert done.code == 2
     assert "its tables are prices, group-discounts, limits" in done.err
+
+
+@pytest.mark.long  # it waits as long as a load may take to end
+def test_a_query_that_runs_on_after_a_signal_does_not_hold_the_loader(command: Command, postgres: DevPostgres) -> None:
+    site = command.site
+    site.create()
+    (site.folder / "dsn").write_text(postgres.dsn())
+    flags = ("--sql", "SELECT pg_sleep(600), 1 AS sku", "--dsn-file", "dsn", "--key", "sku", "--every", "1h")
+    process = site.start(*flags)
+    mine = "FROM pg_stat_activity WHERE application_name = 'moneystate table load' AND query LIKE 'FETCH%'"
+    with psycopg.connect(postgres.dsn(), autocommit=True) as connection:
+        site.until(lambda: connection.execute(f"SELECT 1 {mine}").fetchall(), "the query")
+        process.terminate()
+        assert process.wait(60) == 0, site.log()
+        connection.execute(f"SELECT pg_terminate_backend(pid) {mine}")  # the server does not notice

@@ -105,6 +105,22 @@ def test_another_writer_and_a_signal_end_it(outcome: Exception, error: type[Mone
     assert clock.now_s == 100.0
 
 
+def test_a_load_that_takes_long_is_alive() -> None:
+    clock = Clock(5.0)
+    loads = Loads(clock, LOAD)
+    one = staying(clock, loads)
+    health: list[bool] = []
+
+    def load() -> Load:
+        clock.now_s += 1_000.0
+        health.append(one.live().is_good)
+        return LOAD
+
+    loads.load = load  # type: ignore[method-assign]
+    one.run()
+    assert health == [True]
+
+
 def test_a_loop_that_stands_still_is_not_alive() -> None:
     clock = Clock(1.0)
     one = staying(clock, Loads(clock, LOAD))
