@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -35,6 +35,7 @@ from moneystate.devbroker import DevBroker
 from moneystate.devpostgres import DevPostgres
 from moneystate.kafka.client import admin_client
 from moneystate.kafka.topics import TopicSpec, ensure_topics
+from tests.bench.jdbc_sink import sink_rate, with_schema
 from tests.processes import kill_with_children
 from tests.waiting import until
 
@@ -105,14 +106,14 @@ class Site:
     def topic(self, name: str, partitions: int) -> None:
         ensure_topics(admin_client(self.servers, {}), [TopicSpec(name, partitions, keep_for_good=True)], create=True)
 
-    def table(self, name: str) -> None:
-        self.sql(f"CREATE TABLE {name} (id text PRIMARY KEY, cents bigint, at timestamptz, open boolean, note text)")
+    def table(self, name: str, time: str = "timestamptz") -> None:
+        self.sql(f"CREATE TABLE {name} (id text PRIMARY KEY, cents bigint, at {time}, open boolean, note text)")
 
-    def send(self, topic: str, values: Iterator[dict[str, Any]]) -> None:
+    def send(self, topic: str, values: Iterator[dict[str, Any]], encode: Callable[[Any], bytes] | None = None) -> None:
         for value in values:
             while True:
                 try:
-                    self.producer.produce(topic, json.dumps(value).encode(), value["id"])
+                    self.producer.produce(topic, (encode or plain)(value), value["id"])
                     break
                 except BufferError:
                     self.producer.poll(0.1)
@@ -139,6 +140,10 @@ class Site:
         return int(count)
 
 
+def plain(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
 def values(count: int, keys: int) -> Iterator[dict[str, Any]]:
     for n in range(count):
         yield {
@@ -159,6 +164,13 @@ def rate(site: Site, name: str, target: str, count: int) -> float:
             assert time.monotonic() - begun < WITHIN_S, f"{done} of {count}"
             time.sleep(PACE_S)
         return (count - first) / (time.monotonic() - begun)
+
+
+def jdbc_sink(site: Site, name: str, partitions: int, count: int) -> float:
+    site.topic(name, partitions)
+    site.table(name, "text")
+    site.send(name, values(count, count // 2), with_schema)
+    return sink_rate(site.folder, site.servers, site.database, name, site.sql, count)
 
 
 def without_kafka(site: Site, count: int, keys: int) -> tuple[float, float]:
@@ -251,6 +263,7 @@ def main(arguments: list[str]) -> None:
     p.add_argument("--events", type=int, default=30_000, help="for handlers")
     p.add_argument("--seconds", type=int, default=10, help="of paced records")
     p.add_argument("--rate", type=int, default=200, help="of paced records, a second")
+    p.add_argument("--connect", action="store_true", help="beside Debezium's JDBC sink in Kafka Connect")
     a = p.parse_args(arguments)
     table = Table("what", "result")
     with (
@@ -272,6 +285,9 @@ def main(arguments: list[str]) -> None:
             table.add_row(
                 f"upserts, {partitions} partitions", f"{got:,.0f}/s: {got / bare:.2f} and {got / with_reading:.2f}"
             )
+            if a.connect:
+                theirs = jdbc_sink(site, f"sink{partitions}", partitions, a.rows)
+                table.add_row(f"JDBC sink, {partitions} partitions", f"{theirs:,.0f}/s: apply is {got / theirs:.1f}x")
         for function, batch in (("one", "false"), ("batch", "true")):
             name = f"handled_{function}"
             site.topic(name, 4)
