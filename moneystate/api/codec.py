@@ -1,12 +1,12 @@
-"""A record's codec for single-object Avro and JSON. Its functions are generated (`generate`, `generate_json`)."""
+"""A record's codec for single-object Avro and JSON. Its JSON functions are generated (`generate_json`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final
 
+from moneystate.api import write_parts
 from moneystate.api.avro_parts import Unencodable
-from moneystate.api.generate import AvroCode
 from moneystate.api.generate_json import JsonCode
 from moneystate.api.json_text import MAX_RECORD_LEVELS, parse
 from moneystate.api.misread import UNREADABLE, misread
@@ -14,6 +14,7 @@ from moneystate.api.read_parts import Part, RecordPart
 from moneystate.api.schema import header_of
 from moneystate.api.shapes import Record, is_json, paths, personal_paths
 from moneystate.api.transcoder import Transcoder
+from moneystate.api.untouched import exact_of
 from moneystate.api.wrong_values import wrong_value
 from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.errors import StepError
@@ -28,20 +29,16 @@ class Codec:
     def __init__(self, record: Record) -> None:
         self.record = record
         self.header = header_of(record)  # magic and fingerprint of the record's schema
-        code = AvroCode()
-        number = code.record(record)
-        functions = code.source.run(record.name)
-        self.write: Callable[[Any], bytes] = functions[f"write_{number}"]  # returns the body
-        # whether a record in memory is the same as one that is read again; None: only reading it tells
-        self.is_exact: Callable[[Any], bool] | None = functions.get(f"exact_{number}")
+        self.exact = exact_of(record)
         self.has_json = any(paths(record, lambda field: is_json(field.shape)))
         self.reader = RecordPart(record, False, {})
+        self.writer = write_parts.RecordPart(record, False, {})
         self.own_reader = RecordPart(record, True, {}) if self.has_json else self.reader
         self._from_json, self._to_json = JsonCode(record).functions()
         self._transcoder: Transcoder | None = None  # made at the first use: only outputs need it
         self._personal: tuple[str, ...] | None = None
         self._from_row: Callable[[Any], Any] | None = None
-        self._write_for_json: Callable[[Any], bytes] | None = None  # made at the first use
+        self._write_for_json: write_parts.RecordPart | None = None  # made at the first use
 
     @property
     def personal(self) -> tuple[str, ...]:
@@ -77,7 +74,7 @@ class Codec:
 
     def write_body(self, value: Any) -> bytes:
         try:
-            return self.write(value)
+            return self.writer.body(value)
         except _WRONG_VALUES as e:
             raise self._unencodable(value, e) from None
 
@@ -85,11 +82,9 @@ class Codec:
         """Like `encode`. Also refuses what JSON cannot represent: infinite numbers, and times outside the years 1 to
         9999."""
         if self._write_for_json is None:
-            code = AvroCode(for_json=True)
-            number = code.record(self.record)
-            self._write_for_json = code.source.run(self.record.name)[f"write_{number}"]
+            self._write_for_json = write_parts.RecordPart(self.record, True, {})
         try:
-            return self.header + self._write_for_json(value)
+            return self.header + self._write_for_json.body(value)
         except _WRONG_VALUES as e:
             raise self._unencodable(value, e, in_json=True) from None
 

@@ -173,7 +173,7 @@ class StepChanges:
             if kind.keeps_times or kind.indices:
                 self._note_change(cell, kind, body, before)
         cell.body = body
-        if cell.is_shared or body is None or kind.is_exact is None or not kind.is_exact(cell.value):
+        if cell.is_shared or body is None or kind.exact is None or not kind.exact.holds(cell.value):
             cell.forget_value()
         if kind.runs_code:
             cell.decode()

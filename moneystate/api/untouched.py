@@ -1,4 +1,4 @@
-"""Finds out that a step has left a record as it was, without encoding it.
+"""Finds out what a step has left, without encoding or reading the record.
 
 Most steps only read some of their records. So before a step gets a record, the objects in it are noted. If all of them
 are the same objects afterwards, and none of them can be changed in place, the record is as it was. This is for records
@@ -9,10 +9,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from moneystate.api import shapes
 from moneystate.api.construction import has_dict
-from moneystate.api.shapes import Array, Exact, Maybe, Plain, Record, Shape, Symbols, is_immutable
+from moneystate.api.json_value import Json
+from moneystate.api.shapes import Array, Maybe, Plain, Record, Shape, Symbols, is_immutable
 
 ABSENT: Final = object()
+TYPES: Final = {
+    "string": str, "bytes": bytes, "long": int, "millis": int, "double": float, "boolean": bool, "json": Json,
+}  # fmt: skip
 
 
 class Fields:
@@ -52,6 +57,46 @@ class Noted:
         return True
 
 
+class Exact:
+    """The types of a record of plain fields."""
+
+    def __init__(self, record: Record) -> None:
+        self.cls: Any = record.cls
+        self.names: list[str] = []
+        self.types: list[Any] = []
+        self.optional: list[bool] = []
+        for f in record.fields:
+            self.names.append(f.name)
+            self.types.append(_type_of(f.shape))
+            self.optional.append(isinstance(f.shape, Maybe))
+
+    def holds(self, record: Any) -> bool:
+        """Whether the record is the same as one that is read from its bytes."""
+        if type(record) is not self.cls:
+            return False
+        values: dict[str, Any] = record.__dict__
+        if len(values) != len(self.names):
+            return False
+        for n in range(len(self.names)):
+            value = values.get(self.names[n], ABSENT)
+            if type(value) is not self.types[n] and not (value is None and self.optional[n]):
+                return False
+        return True
+
+
+def exact_of(record: Record) -> Exact | None:
+    """None: only reading a record tells."""
+    return Exact(record) if has_dict(record) and all(_type_of(f.shape) for f in record.fields) else None
+
+
+def _type_of(shape: Shape) -> type | None:
+    """The only type that a value has when it is read; None: that depends on more than the type."""
+    inner = shape.inner if isinstance(shape, Maybe) else shape
+    if isinstance(inner, Symbols):
+        return str
+    return TYPES[inner.kind] if isinstance(inner, Plain) else None
+
+
 def fields_of(record: Record) -> Fields | None:
     """None: the record has to be encoded."""
     if not has_dict(record) or not record.fields:
@@ -69,4 +114,4 @@ def _is_fixed(shape: Shape) -> bool:
         return _is_fixed(shape.inner)
     if isinstance(shape, Record):
         return is_immutable(shape)
-    return isinstance(shape, (Plain, Exact, Symbols))
+    return isinstance(shape, (Plain, shapes.Exact, Symbols))

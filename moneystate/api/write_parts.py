@@ -1,4 +1,4 @@
-"""Writes a record as Avro: one part for each shape, which appends the bytes of a value.
+"""Writes a record as Avro: one part for each shape, which appends the bytes of a value. `read_parts` reads them.
 
 Parts take any object that has the fields of a record, and any number or text that Python takes for one. They raise
 Unencodable, TypeError, AttributeError, ValueError or LookupError for a value that the shape cannot hold.
@@ -7,10 +7,12 @@ Unencodable, TypeError, AttributeError, ValueError or LookupError for a value th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from operator import index
 from typing import Any, Final
 
 from moneystate.api.avro_parts import (
     BOOLEANS,
+    SMALL,
     bytes_of,
     double_of,
     exact_bytes,
@@ -22,6 +24,7 @@ from moneystate.api.avro_parts import (
     no_json,
     symbol_number,
 )
+from moneystate.api.read_parts import BYTES, KINDS, LONG, MAYBE, OTHER, STRING, kind_of
 from moneystate.api.shapes import MILLIS_KIND, Array, Exact, Maybe, Plain, Record, Shape, Symbols, Table
 from moneystate.engine.avro import long_bytes, string_bytes
 from moneystate.engine.items import MAX_EVENT_TIME, MIN_EVENT_TIME
@@ -36,20 +39,14 @@ class Part(ABC):
     def write(self, value: Any, out: list[bytes]) -> None: ...
 
 
-class TextPart(Part):
+class PlainPart(Part):
+    """A text, bytes, a whole number or a boolean."""
+
+    def __init__(self, kind: int) -> None:
+        self.kind = kind  # of `read_parts`
+
     def write(self, value: Any, out: list[bytes]) -> None:
-        text: bytes = value.encode()
-        out.append(string_bytes(text))
-
-
-class BytesPart(Part):
-    def write(self, value: Any, out: list[bytes]) -> None:
-        out.append(string_bytes(value if type(value) is bytes else bytes_of(value)))
-
-
-class LongPart(Part):
-    def write(self, value: Any, out: list[bytes]) -> None:
-        out.append(long_of(value))
+        write_plain(self.kind, value, out)
 
 
 class JsonMillisPart(Part):
@@ -57,11 +54,6 @@ class JsonMillisPart(Part):
         if not MIN_EVENT_TIME <= value <= MAX_EVENT_TIME:
             no_json(value)
         out.append(long_of(value))
-
-
-class BooleanPart(Part):
-    def write(self, value: Any, out: list[bytes]) -> None:
-        out.append(BOOLEANS[value])
 
 
 class DoublePart(Part):
@@ -131,8 +123,7 @@ class TablePart(Part):
         if members:
             out.append(long_bytes(len(members)))
         for key in sorted(members):
-            text: bytes = key.encode()
-            out.append(string_bytes(text))
+            write_plain(STRING, key, out)
             self.inner.write(members[key], out)
         out.append(END)
 
@@ -142,11 +133,27 @@ class RecordPart(Part):
         made[record.name] = self
         self.names: list[str] = [f.name for f in record.fields]
         self.parts: list[Part] = [part_of(f.shape, for_json, made) for f in record.fields]
+        self.kinds: list[int] = []
+        for f in record.fields:
+            kind = kind_of(f.shape)
+            is_checked = for_json and f.shape in (Plain(MILLIS_KIND), Maybe(Plain(MILLIS_KIND)))
+            self.kinds.append(OTHER if kind is None or is_checked else kind)
 
     def write(self, value: Any, out: list[bytes]) -> None:
-        names, parts = self.names, self.parts
+        names, kinds = self.names, self.kinds
         for n in range(len(names)):
-            parts[n].write(getattr(value, names[n]), out)
+            one = getattr(value, names[n])
+            kind = kinds[n]
+            if kind == OTHER:
+                self.parts[n].write(one, out)
+                continue
+            if kind >= MAYBE:
+                if one is None:
+                    out.append(NULL)
+                    continue
+                out.append(NOT_NULL)
+                kind -= MAYBE
+            write_plain(kind, one, out)
 
     def body(self, value: Any) -> bytes:
         out: list[bytes] = []
@@ -154,12 +161,38 @@ class RecordPart(Part):
         return b"".join(out)
 
 
+def write_plain(kind: int, value: Any, out: list[bytes]) -> None:
+    if kind == STRING:
+        text: bytes = value.encode() if isinstance(value, str) else encoded(value)
+        write_bytes(text, out)
+    elif kind == LONG:
+        number: int = value if isinstance(value, int) else whole(value)
+        out.append(SMALL[number] if 0 <= number < len(SMALL) else long_of(number))
+    elif kind == BYTES:
+        write_bytes(value if type(value) is bytes else bytes_of(value), out)
+    else:
+        out.append(BOOLEANS[value])
+
+
+def encoded(value: Any) -> bytes:
+    """The UTF-8 of an object that is no string, but has it."""
+    text: bytes = value.encode()
+    return text
+
+
+def whole(value: Any) -> int:
+    """A number of any other type."""
+    return index(value)
+
+
+def write_bytes(content: bytes, out: list[bytes]) -> None:
+    size = len(content)
+    out.append(SMALL[size] if size < len(SMALL) else long_bytes(size))
+    out.append(content)
+
+
 PLAIN: Final[dict[str, Part]] = {
-    "string": TextPart(),
-    "bytes": BytesPart(),
-    "long": LongPart(),
-    MILLIS_KIND: LongPart(),
-    "boolean": BooleanPart(),
+    **{name: PlainPart(kind) for name, kind in KINDS.items()},
     "json": JsonPart(),
     "double": DoublePart(False),
 }
