@@ -37,6 +37,7 @@ DEMOS: Final[dict[str, str]] = {
     "joining": "services.joining.demo:demo",
     "reconciliation": "services.reconciliation.demo:demo",
     "stock": "services.stock.demo:demo",
+    "rollups": "services.rollups.demo:demo",
     "sequencing": "services.sequencing.demo:demo",
     "tables": "moneystate.tables.demo.story:demo",
 }

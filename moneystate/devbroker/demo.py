@@ -82,8 +82,8 @@ def play(
             broker.start()
             _send(broker.bootstrap_servers, [(step.key, sent) for step in steps for sent in step.sent])
             err.print(f"moneystate run {name}: to the end of the stories ...")
-            _run(name, tables, broker.bootstrap_servers, Path(folder), flags)
-            came = [record for topic in outputs for record in _read(broker.bootstrap_servers, topic)]
+            run_job(name, tables, broker.bootstrap_servers, Path(folder), [*flags, "--drain"])
+            came = [record for topic in outputs for record in read_all(broker.bootstrap_servers, topic)]
         finally:
             broker.stop()
     return _show(out, steps, came, line)
@@ -129,12 +129,15 @@ def _send(servers: str, sent: list[tuple[str, Sent]]) -> None:
         )
 
 
-def _run(name: str, tables: str, servers: str, folder: Path, flags: Sequence[str]) -> None:
+def run_job(
+    name: str, tables: str, servers: str, folder: Path, flags: Sequence[str], limit_s: float = RUN_S
+) -> None:  # fmt: skip
+    """Runs the job until it has caught up. Raises JobError."""
     config, log = folder / "demo.toml", folder / "log"
     config.write_text(tables)
     command = [
         *(sys.executable, "-m", "moneystate.cli.main", "run", name, "--config", str(config), *flags),
-        *("--bootstrap-servers", servers, "--checkpoint", str(folder / "checkpoint"), "--until-caught-up", "--drain"),
+        *("--bootstrap-servers", servers, "--checkpoint", str(folder / "checkpoint"), "--until-caught-up"),
         *("--partitions", "2", "--topic-partitions", "1", "--key-groups", "4", "--quiet"),
     ]
     with log.open("wb") as written:
@@ -148,9 +151,9 @@ def _run(name: str, tables: str, servers: str, folder: Path, flags: Sequence[str
             start_new_session=True,  # Ctrl-C in the terminal only reaches the demo, which then ends the job
         )
     try:
-        code = process.wait(RUN_S)
+        code = process.wait(limit_s)
     except subprocess.TimeoutExpired:
-        raise JobError(f"moneystate run {name}: expected to end within {RUN_S:.0f} s.", SEE) from None
+        raise JobError(f"moneystate run {name}: expected to end within {limit_s:.0f} s.", SEE) from None
     finally:
         kill_with_children(process)
     if code != 0:
@@ -182,7 +185,7 @@ def kill_with_children(process: subprocess.Popen[bytes]) -> None:
     psutil.wait_procs(family, FLUSH_S)
 
 
-def _read(servers: str, topic: str) -> Iterator[Came]:
+def read_all(servers: str, topic: str) -> Iterator[Came]:
     """All committed records of a topic; a timed stream has a partition for each writer."""
     settings = {"group.id": "moneystate-demo", "enable.auto.commit": False, "enable.partition.eof": True}
     consumer = Consumer({"bootstrap.servers": servers, "log_level": 0, **settings})
