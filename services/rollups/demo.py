@@ -1,5 +1,5 @@
-"""`moneystate demo rollups`: two weeks of 200 devices. One has a wrong clock, one is cut off for three days and then sends
-what it has, and one falls silent. Pictures of them are left in the current folder."""
+"""`moneystate demo rollups`: two weeks of 200 devices. One has a wrong clock, one is cut off for three days and then
+sends what it has, and one falls silent. Pictures of them are left in the current folder."""
 
 from __future__ import annotations
 
