@@ -277,9 +277,9 @@ tools() {
     if take "$*" tests/chaos; then fetch_faketime; fi
     if take "$*" tests/chaos tests/storage; then fetch_stores; fi
     if take "$*" tests/services; then fetch_chdb; fi
-    if take "$*" tests/devpostgres tests/apply tests/devdebezium; then fetch_postgres; fi
+    if take "$*" tests/devpostgres tests/apply tests/devdebezium tests/services/changes; then fetch_postgres; fi
     if take "$*" tests/apply; then fetch_pgbouncer; fi
-    if take "$*" tests/devdebezium tests/apply; then fetch_debezium; fi
+    if take "$*" tests/devdebezium tests/apply tests/services/changes; then fetch_debezium; fi
 }
 
 # --- layers -----------------------------------------------------------------------------------------------------------

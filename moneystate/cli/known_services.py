@@ -33,6 +33,7 @@ GROUPS: Final = {
 DEMOS: Final[dict[str, str]] = {
     ENRICHMENT: "services.enrichment.cli.demo:demo",
     "apply": "moneystate.apply.demo:demo",
+    "changes": "services.changes.demo:demo",
     "entities": "services.entities.demo:demo",
     "joining": "services.joining.demo:demo",
     "reconciliation": "services.reconciliation.demo:demo",

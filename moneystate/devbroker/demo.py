@@ -64,14 +64,18 @@ class Step:
     key: str
     sent: tuple[Sent, ...]
     promised: tuple[str, ...]  # lines that must come out under `key`, over all outputs, in the order of the outputs
+    told: tuple[str, ...] = ()  # how the demo describes what it does besides sending records
 
 
 def play(
     name: str, tables: str, steps: Sequence[Step], outputs: Sequence[str], line: Callable[[Came], str],
-    flags: Sequence[str] = ("--bound", "5s"),
+    flags: Sequence[str] = ("--bound", "5s"), write: Callable[[str, Path], None] | None = None,
+    key: Callable[[Came], str] = lambda came: came.key,
 ) -> bool:  # fmt: skip
-    """Shows the story, and returns whether all outputs were as promised. `tables`: content of the configuration file.
-    Raises SetupError, BrokerError or JobError. It always cleans up the broker and the run."""
+    """Shows the story, and returns whether all outputs were as promised. `tables`: content of the configuration file;
+    `write`: fills the topics of the broker with this address, in place of the records of the steps, and may use the
+    folder; `key`: the step's key of an output. Raises SetupError, BrokerError or JobError. It always cleans up the
+    broker and the run."""
     out, err = Console(highlight=False), Console(stderr=True, highlight=False)
     out.print(f"[bold]{_stories(len(steps))}[/] through a real broker and the real job, configured as:")
     out.print(Text(tables.strip() + "\n", "dim"))
@@ -80,25 +84,31 @@ def play(
         err.print("starting Kafka, a broker of its own on a free port ...")
         try:
             broker.start()
-            _send(broker.bootstrap_servers, [(step.key, sent) for step in steps for sent in step.sent])
+            if write is None:
+                _send(broker.bootstrap_servers, [(step.key, sent) for step in steps for sent in step.sent])
+            else:
+                write(broker.bootstrap_servers, Path(folder))
             err.print(f"moneystate run {name}: to the end of the stories ...")
             run_job(name, tables, broker.bootstrap_servers, Path(folder), [*flags, "--drain"])
             came = [record for topic in outputs for record in read_all(broker.bootstrap_servers, topic)]
         finally:
             broker.stop()
-    return _show(out, steps, came, line)
+    return _show(out, steps, came, line, key)
 
 
-def _show(out: Console, steps: Sequence[Step], came: list[Came], line: Callable[[Came], str]) -> bool:
+def _show(
+    out: Console, steps: Sequence[Step], came: list[Came], line: Callable[[Came], str], key: Callable[[Came], str]
+) -> bool:
     table = Table(box=box.SIMPLE_HEAD, show_lines=False, pad_edge=False)
     for title in ("Sent", "Came out", "Promise"):
         table.add_column(title, no_wrap=title == "Promise")
     held = True
     for step in steps:
-        lines = tuple(line(record) for record in came if record.key == step.key)
+        lines = tuple(line(record) for record in came if key(record) == step.key)
         as_promised = lines == step.promised
         held = held and as_promised
         told = [Text(step.title, "bold"), *[Text(f"{sent.at_s:>5g} s  {sent.told}") for sent in step.sent]]
+        told += [Text(f"  {text}") for text in step.told]
         verdict = Text("held", "bold green") if as_promised else Text("BROKEN", "bold white on red")
         shown = lines if as_promised else (*lines, "", "promised:", *step.promised)
         table.add_row(Text("\n").join(told), Text("\n".join(["", *shown])), verdict)

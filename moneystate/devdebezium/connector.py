@@ -12,6 +12,8 @@ from typing import Final
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+# The table for signals as Debezium wants it. It reads the columns by their order.
+SIGNALS_TABLE: Final = "CREATE TABLE {} (id text PRIMARY KEY, type text NOT NULL, data text)"
 SLOT: Final = "SELECT active FROM pg_replication_slots WHERE slot_name = %s"
 JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
 

@@ -1,6 +1,6 @@
 """`python -m tests.bench KIND`, of which there are backlog, apply, services, latency, scale, steady, query, bootstrap,
-gaps, reconciliation, stock, stock-latency, large-pool, maps, together, ingest, telemetry, rescale, replicas,
-executors, costs, start, tables, partitioning and memory: see --help of each."""
+gaps, reconciliation, stock, stock-latency, changes-latency, large-pool, maps, together, ingest, telemetry, rescale,
+replicas, executors, costs, start, tables, partitioning and memory: see --help of each."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tests.bench import (
     apply,
     arrival_latency,
     bootstrap,
+    changes_latency,
     costs,
     executors,
     gaps,
@@ -160,6 +161,7 @@ KINDS = {
     "stock": stock.main,
     "reconciliation": reconciliation.main,
     "stock-latency": stock_latency.main,
+    "changes-latency": changes_latency.main,
     "large-pool": large_pool.main,
     "maps": maps.main,
     "memory": memory.main,
