@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import replace
+from random import Random
 from typing import Any, Final, Literal
 
 import moneystate as ms
-from moneystate.testing import Bench
+from moneystate.testing import CRASH, Bench
 from services.changes.config import Config, Reference, Table
 from services.changes.records import BusinessEvent
 from services.changes.service import ChangesService
@@ -40,11 +41,12 @@ class Driver:
 
     def __init__(self, config: Config, seed: int = 0, cuts: Literal["random", "one"] = "random") -> None:
         self.changes = ChangesService(config)
+        self.chance = Random(seed)
         self.bench = Bench(self.changes.service, seed=seed, cuts=cuts)
         self.topics = {declared.topic for declared in self.changes.service.inputs}
 
-    def send(self, arrivals: Iterable[tuple[int, Message]]) -> None:
-        """What the service reads of these."""
+    def send(self, arrivals: Iterable[tuple[int, Message]], lost: float = 0) -> None:
+        """What the service reads of these. `lost`: after which share of them a batch is lost, and runs again."""
         for arrival_ms, message in arrivals:
             if message.topic in self.topics:
                 self.bench.send_raw(
@@ -54,6 +56,8 @@ class Driver:
                     headers=message.headers,
                     timestamp_ms=arrival_ms,
                 )
+                if self.chance.random() < lost:
+                    self.bench.send(CRASH)
 
     def events(self) -> list[Event]:
         return [as_truth(event) for event in self.bench.out(self.changes.events)]

@@ -23,7 +23,7 @@ SHAPES = {
 def test_events_are_what_the_transactions_meant(seed: int, name: str) -> None:
     told = history(seed, SHAPES[name])
     driver = Driver(config(tables=tables_with(SHAPES[name].full)), seed)
-    driver.send(told.arrivals)
+    driver.send(told.arrivals, lost=0.01)
     assert [event for _, event in driver.keyed()] == [without_nulls(event) for event in told.events]
     assert [key for key, _ in driver.keyed()] == [root_key(event) for event in told.events]
     assert driver.bench.count("unchanged") == told.unchanged
