@@ -12,7 +12,7 @@ from tests.reference.changes.connector import HEARTBEATS, TRANSACTIONS, topic_of
 
 START_MS: Final = 1_795_339_742_000
 COURSES: Final = 200
-RECORDS: Final = 8  # of two transactions, five of them rows
+RECORDS, ROWS = 8, 4  # of two transactions
 TABLES: Final = """
 [changes]
 connector = "uni"
