@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import moneystate as ms
 from services.changes.config import Config, Table
-from services.changes.decode import NONE
 from services.changes.effects import Effects
 from services.changes.fold import Entity, Folded, fold
 from services.changes.happened import About, Teller, happened_in
-from services.changes.records import Applied, BusinessEvent, Certainty, Change, Row
+from services.changes.records import NONE, Applied, BusinessEvent, Certainty, Change, Row
 from services.changes.rows import Version, after_of, changed_columns, version_of
 from services.changes.store import Store
 
@@ -44,7 +43,7 @@ class Applying:
         if e.problem:
             return
         row = self.store.row(e.table, e.key)
-        if (e.lsn or e.commit) < self.store.connector.truncated.get(e.table, 0):
+        if (e.lsn or e.commit) < self.store.truncated_at(e.table):
             self.ctx.count("snapshot_of_deleted")
         elif row is None:
             self._fill(e, None)

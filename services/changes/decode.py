@@ -17,9 +17,8 @@ from moneystate.api.json_value import json_as_is
 from moneystate.api.unavailable import Placeholder
 from moneystate.engine.avro import Malformed
 from services.changes.config import Config, Table
-from services.changes.records import Beat, Change, Ended
+from services.changes.records import NONE, Beat, Change, Ended
 
-NONE: Final = json_as_is("[]")
 NEW_KEY, OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
 OPS: Final = ("c", "u", "d", "r", "t")
 MESSAGE: Final = "m"  # of `pg_logical_emit_message`

@@ -56,7 +56,7 @@ class Gathering:
         if id in self.pending or id in self.applying.store.late:
             self.ctx.count("duplicates")
             return
-        applied = self.applying.store.applied.get(unit)
+        applied = self.applying.store.applied_unit(unit)
         if applied is not None:
             self._late(e, applied)
             return
@@ -79,7 +79,7 @@ class Gathering:
             self._leave(unit, there.commit)
             there.commit = e.commit
             self._note(unit, e.commit)
-        self.pending.put(id, Pending(e, there.last))
+        self.pending.put(id, Pending(**vars(e), previous=there.last))
         there.last = id
         there.lsn = max(there.lsn, e.lsn)
         self.gathered.put(unit, there)
@@ -135,7 +135,7 @@ class Gathering:
         id = self.gathered[unit].last
         while id:
             pending = self.pending[id]
-            changes.append(pending.change)
+            changes.append(pending)
             self.pending.delete(id)
             id = pending.previous
         self.gathered.delete(unit)
@@ -146,7 +146,6 @@ class Gathering:
         store.remember_unit(unit, Applied(number, False, committed_at), committed_at)
         for change in changes:
             store.remember_change(change_id(change), committed_at)
-        store.forget()
 
 
 def unit_of(e: Change) -> str:

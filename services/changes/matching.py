@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 import moneystate as ms
 from services.changes.apply import Applying
 from services.changes.config import Config, Reference
-from services.changes.decode import NONE
 from services.changes.fold import Entity, Folded, Place, fold, position
 from services.changes.happened import About, Teller, Told, course_of, student_of
 from services.changes.keys import key_in
-from services.changes.records import Change, Connector, Ids, Turn, Waiting, Waits
+from services.changes.records import NONE, Change, Connector, Ids, Turn, Waiting, Waits
 from services.changes.rows import Version, referred, row_id, unknown_text, version_in
 from services.changes.transactions import queue_id
 
@@ -81,7 +80,7 @@ class Matching:
 
     def _give_up(self, id: str, waiting: Waiting) -> None:
         self._forget(id, waiting)
-        if waiting.changes[-1].lsn > self.connector.truncated.get(waiting.table, 0):
+        if waiting.changes[-1].lsn > self.applying.store.truncated_at(waiting.table):
             self.applying.effects.tell(waiting.event)
             self.applying.store.note(waiting.table, waiting.key, waiting.event)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import moneystate as ms
-from moneystate.api.json_text import parse
+from moneystate.api.json_text import member_texts, parse
 from services.changes.config import Config, Table
 from services.changes.decode import transaction_in
 from services.changes.records import KnownRow, Open, OpenTransaction, Queued, Row, Turn, Waiting, WaitingEvent
@@ -62,12 +62,13 @@ def declare_queries(
 
     def opened(view: ms.View, id: str, unit: Open) -> OpenTransaction:
         ended = None if unit.end is None else view.entry(queue, connector, queue_id(unit.end))
+        there = {table: int(n) for table, n in member_texts(unit.counts.text).items()}
         lacks, due = None, None
         if ended is not None and ended.end is not None:
             counts = ended.end.counts
-            lacks = {table: n - unit.counts.get(table, 0) for table, n in sorted(counts.items())}
+            lacks = {table: n - there.get(table, 0) for table, n in sorted(counts.items())}
             lacks, due = {table: n for table, n in lacks.items() if n > 0}, ended.due
-        return OpenTransaction(transaction_in(id), unit.since, unit.committed_at, unit.counts, lacks, due)
+        return OpenTransaction(transaction_in(id), unit.since, unit.committed_at, there, lacks, due)
 
 
 def key_given(tables: dict[str, Table], table: str, key: str) -> ms.Json:

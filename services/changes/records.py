@@ -6,10 +6,13 @@ A row and a key are JSON: the columns of a row as an object, those of a primary 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import moneystate as ms
+from moneystate.api.json_value import json_as_is
 
+NONE: Final = json_as_is("[]")
+EMPTY: Final = json_as_is("{}")
 Op: TypeAlias = Literal["c", "u", "d", "r", "t"]
 Certainty: TypeAlias = Literal["TRANSACTION", "INCOMPLETE", "WAIT", "SNAPSHOT"]
 
@@ -122,11 +125,10 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Pending:
+class Pending(Change):
     """A change that waits for its unit. `previous`: the id of the one before it in the unit; empty: it is the first."""
 
-    change: Change
-    previous: str
+    previous: str = ""
 
 
 @dataclass
@@ -136,7 +138,7 @@ class Open:
     of its end in the queue."""
 
     last: str = ""
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: ms.Json = EMPTY
     committed_at: ms.Millis = 0
     since: ms.Millis = 0
     unreadable: bool = False
@@ -183,8 +185,9 @@ class Connector:
     first_end: ms.Millis | None = None
     committed_at: ms.Millis = 0
     due: ms.Millis | None = None
-    truncated: dict[str, int] = field(default_factory=dict)
-    slots: list[int] = field(default_factory=list)
+    truncated: ms.Json = EMPTY
+    slots: ms.Json = NONE
+    last_slot: int = -1
 
 
 # State of wait mode

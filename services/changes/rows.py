@@ -10,8 +10,7 @@ import moneystate as ms
 from moneystate.api.json_text import canonical_text, member_texts, parse, quote
 from moneystate.api.json_value import json_as_is
 from services.changes.config import Reference, Table
-from services.changes.decode import NONE
-from services.changes.records import Change, Row
+from services.changes.records import NONE, Change, Row
 
 NULL: Final = "null"
 KEY: Final = "key"  # among the names of changed columns
@@ -29,10 +28,15 @@ class Version:
 
     def text(self) -> ms.Json:
         shown = self.columns if not self.unknown else {**self.columns, **dict.fromkeys(self.unknown, NULL)}
-        return json_as_is("{" + ",".join([quote(name) + ":" + shown[name] for name in sorted(shown)]) + "}")
+        return object_of(shown)
 
     def only(self, columns: Iterable[str]) -> Version:
         return Version({name: self.columns[name] for name in columns if name in self.columns}, partial=True)
+
+
+def object_of(texts: Mapping[str, str]) -> ms.Json:
+    """Of canonical texts by name."""
+    return json_as_is("{" + ",".join([quote(name) + ":" + texts[name] for name in sorted(texts)]) + "}")
 
 
 def version_of(row: Row | None) -> Version | None:

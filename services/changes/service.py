@@ -18,7 +18,7 @@ from services.changes.keys import key_of
 from services.changes.matching import Matching
 from services.changes.queries import declare_queries
 from services.changes.rows import Version, referred, row_id
-from services.changes.store import Store
+from services.changes.store import Store, applied_id, slot_ms_of
 from services.changes.transactions import Transactions, pending_id
 
 REMOVED: Final = "removed_table"  # counts records that were read before the configuration lost their table
@@ -38,6 +38,7 @@ class ChangesService:
         self.config = config
         declared = config.tables or ANY  # without a configuration, its records can be released
         self.tables = {table.name: table for table in declared}
+        self.slot_ms = slot_ms_of(config)
         self.collections = {config.collection_of(table): table.name for table in config.tables}
         self.connector = service.value("connector", r.Connector)
         self.rows = service.map("rows", r.Row)
@@ -89,7 +90,7 @@ class ChangesService:
     ) -> None:
         on: Any = self.service.on  # whose types end at five states
         read_ahead = (
-            self.connector, self.rows.at(self.row_ids), self.applied.at(transaction_of), self.late, self.slots,
+            self.connector, self.rows.at(self.row_ids), self.applied.at(self.applied_ids), self.late, self.slots,
             self.open.at(transaction_of), self.pending.at(pending_of), self.queue,
         )  # fmt: skip
         on(changes, *read_ahead)(self.change)
@@ -131,8 +132,8 @@ class ChangesService:
             self.waits, self.arrived, self.at_commit, self.numbers, self.waiting, self.wanted, self.gone, self.turns,
         )  # fmt: skip
         read_ahead = (
-            self.connector, self.rows.at(self.row_ids), self.applied.at(unit_ids), self.late.at(change_ids), self.slots,
-            self.gathered.at(unit_ids), self.pending.at(change_ids),
+            self.connector, self.rows.at(self.row_ids), self.applied.at(self.gathered_ids),
+            self.late.at(change_ids), self.slots, self.gathered.at(unit_ids), self.pending.at(change_ids),
         )  # fmt: skip
         states = self.connector, self.rows, self.applied, self.late, self.slots, self.gathered, self.pending
         on(changes, *read_ahead, *own)(self.gather)
@@ -170,6 +171,12 @@ class ChangesService:
             return []
         keys = [key for key in (e.key, e.other_key) if key]
         return [*[row_id(e.table, key) for key in keys], *self._parents(self.tables[e.table], e.after)]
+
+    def applied_ids(self, e: r.Change | r.Ended) -> list[str]:
+        return [applied_id(e.transaction, self.slot_ms)] if e.transaction else []
+
+    def gathered_ids(self, e: r.Change) -> list[str]:
+        return [applied_id(unit_of(e), self.slot_ms)]
 
     def _parents(self, table: Table, row: ms.Json | None) -> list[str]:
         if row is None or table.student is None or table.course is None:

@@ -7,14 +7,13 @@ from dataclasses import replace
 from typing import Final, Literal
 
 import moneystate as ms
-from moneystate.api.json_text import quote
+from moneystate.api.json_text import member_texts, parse, quote
 from moneystate.api.json_value import json_as_is
 from services.changes.config import Config
-from services.changes.decode import NONE
 from services.changes.fold import Entity, Folded
 from services.changes.happened import Told
-from services.changes.records import Applied, BusinessEvent, Connector, Forgotten, Row
-from services.changes.rows import Version, row_id, table_prefix, unknown_text, version_of
+from services.changes.records import NONE, Applied, BusinessEvent, Connector, Forgotten, Row
+from services.changes.rows import Version, object_of, row_id, table_prefix, unknown_text, version_of
 
 SLOTS: Final = 64  # of the retention
 MOST_EVENTS: Final = 8  # of a row
@@ -33,9 +32,13 @@ class Store:
         self.applied = applied
         self.late = late  # the changes of units that went on without others
         self.slots = slots
-        self.slot_ms = max(1, config.duplicate_retention_ms // SLOTS)
+        self.slot_ms = slot_ms_of(config)
 
     # Rows
+
+    def truncated_at(self, table: str) -> int:
+        """The position of its last truncation, 0 if it has none."""
+        return int(member_texts(self.connector.truncated.text).get(table, 0))
 
     def known(self, table: str, key: str) -> Version | None:
         return version_of(self.rows.get(row_id(table, key)))
@@ -69,7 +72,8 @@ class Store:
         """What a unit leaves."""
         for table, truncated in folded.truncated.items():
             self.clear(table)
-            self.connector.truncated[table] = truncated.changes[-1].lsn
+            positions = {**member_texts(self.connector.truncated.text), table: str(truncated.changes[-1].lsn)}
+            self.connector.truncated = object_of(positions)
         events: dict[Entity, list[BusinessEvent]] = {}
         for its in told:
             for entity in its.entities:
@@ -106,24 +110,34 @@ class Store:
         """Until the database's time is the retention after `committed_at`."""
         slot = committed_at // self.slot_ms
         self.slots.put(f"{slot_prefix(slot)}{kind}:{id}", Forgotten(kind))
-        if slot not in self.connector.slots:
-            self.connector.slots.append(slot)
+        if slot != self.connector.last_slot:
+            self._begin_slot(slot)
 
     def remember_unit(self, transaction: str, applied: Applied, committed_at: int) -> None:
-        self.applied.put(transaction, applied)
-        self.remember("unit", transaction, committed_at)
+        id, slot = applied_id(transaction, self.slot_ms), slot_of(transaction, self.slot_ms)
+        self.applied.put(id, applied)
+        if slot != committed_at // self.slot_ms:
+            self.remember("unit", id, committed_at)
+        elif slot != self.connector.last_slot:
+            self._begin_slot(slot)
+
+    def applied_unit(self, transaction: str) -> Applied | None:
+        return self.applied.get(applied_id(transaction, self.slot_ms))
 
     def remember_change(self, id: str, committed_at: int) -> None:
         self.late.put(id, Forgotten("change"))
         self.remember("change", id, committed_at)
 
-    def forget(self) -> None:
-        """What was remembered for long enough."""
-        until = self.connector.committed_at - self.config.duplicate_retention_ms
-        due = [slot for slot in self.connector.slots if (slot + 1) * self.slot_ms <= until]
-        for slot in due:
-            self._forget_slot(slot_prefix(slot))
-            self.connector.slots.remove(slot)
+    def _begin_slot(self, slot: int) -> None:
+        """And forget what was remembered for long enough."""
+        connector = self.connector
+        until = connector.committed_at - self.config.duplicate_retention_ms
+        slots = [int(number) for number in parse(connector.slots.text)]
+        due = [number for number in slots if (number + 1) * self.slot_ms <= until]
+        for number in due:
+            self._forget_slot(slot_prefix(number))
+        connector.last_slot = slot
+        connector.slots = ms.Json.of([number for number in dict.fromkeys([*slots, slot]) if number not in due])
 
     def _forget_slot(self, prefix: str) -> None:
         for id in self.slots.ids(prefix):
@@ -135,6 +149,8 @@ class Store:
             else:
                 self.late.delete(remembered)
             self.slots.delete(id)
+        for id in self.applied.ids(prefix):
+            self.applied.delete(id)
 
     def _forget_row(self, id: str) -> None:
         row = self.rows.get(id)
@@ -144,6 +160,22 @@ class Store:
             and row.committed_at <= self.connector.committed_at - self.config.duplicate_retention_ms
         ):
             self.rows.delete(id)
+
+
+def slot_ms_of(config: Config) -> int:
+    return max(1, config.duplicate_retention_ms // SLOTS)
+
+
+def slot_of(unit: str, slot_ms: int) -> int | None:
+    """Of a unit whose name has its time."""
+    number, _, committed_at = unit.partition("@")
+    return int(committed_at) // slot_ms if number.isdigit() and committed_at.isdigit() else None
+
+
+def applied_id(unit: str, slot_ms: int) -> str:
+    """With its slot, if that is known: then nothing else needs to remember it."""
+    slot = slot_of(unit, slot_ms)
+    return unit if slot is None else f"{slot_prefix(slot)}{unit}"
 
 
 def slot_prefix(slot: int) -> str:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import moneystate as ms
+from moneystate.api.json_text import member_texts
 from services.changes.apply import Applying
 from services.changes.config import Config
 from services.changes.decode import transaction_in
 from services.changes.happened import About
 from services.changes.records import Applied, Change, Connector, Ended, Open, Pending, Queued
+from services.changes.rows import object_of
 
 MALFORMED: Final = "malformed"
 
@@ -54,7 +56,7 @@ class Transactions:
             self._enqueue(Queued(None, e, self.ctx.now))
 
     def _in_transaction(self, e: Change) -> None:
-        applied = self.applying.store.applied.get(e.transaction)
+        applied = self.applying.store.applied_unit(e.transaction)
         if applied is not None:
             self._after_its_unit(e, applied)
             return
@@ -67,9 +69,9 @@ class Transactions:
                 self.applying.fill(e)
                 return
             unit = Open(committed_at=e.committed_at, since=self.ctx.now)
-        self.pending.put(id, Pending(e, unit.last))
+        self.pending.put(id, Pending(**vars(e), previous=unit.last))
         unit.last = id
-        unit.counts[e.table] = unit.counts.get(e.table, 0) + 1
+        unit.counts = object_of({**member_texts(unit.counts.text), e.table: str(count_of(unit, e.table) + 1)})
         unit.unreadable = unit.unreadable or bool(e.problem)
         self.open.put(e.transaction, unit)
         if unit.end == self.connector.head:
@@ -120,7 +122,9 @@ class Transactions:
 
     def _is_repeated(self, e: Ended) -> bool:
         unit = self.open.get(e.transaction)
-        is_known = e.transaction in self.applying.store.applied or (unit is not None and unit.end is not None)
+        is_known = self.applying.store.applied_unit(e.transaction) is not None or (
+            unit is not None and unit.end is not None
+        )
         if is_known or e.lsn == 0 or e.lsn > self.connector.last_end:
             return is_known
         if unit is not None:  # it was applied before what is remembered
@@ -177,7 +181,6 @@ class Transactions:
         store.remember_unit(end.transaction, Applied(number, whole, end.committed_at), end.committed_at)
         for change in () if whole else changes:
             store.remember_change(pending_id(change), end.committed_at)
-        store.forget()
 
     def _take(self, transaction: str, unit: Open) -> list[Change]:
         """The changes of a unit, which is not open any more."""
@@ -185,7 +188,7 @@ class Transactions:
         id = unit.last
         while id:
             pending = self.pending[id]
-            changes.append(pending.change)
+            changes.append(pending)
             self.pending.delete(id)
             id = pending.previous
         self.open.delete(transaction)
@@ -194,8 +197,12 @@ class Transactions:
 
 def is_complete(end: Ended, unit: Open | None) -> bool:
     """Other tables do not count."""
-    counts: Mapping[str, Any] = {} if unit is None else unit.counts
-    return all(counts.get(table, 0) >= n for table, n in end.counts.items())
+    return all(count_of(unit, table) >= n for table, n in end.counts.items())
+
+
+def count_of(unit: Open | None, table: str) -> int:
+    """How many changes of a table are there."""
+    return 0 if unit is None else int(member_texts(unit.counts.text).get(table, 0))
 
 
 def pending_id(e: Change) -> str:

@@ -107,6 +107,8 @@ def test_what_is_sent_again_after_the_retention_is_dropped_with_its_end() -> Non
     story.send([message for message in old if not is_end(message)])
     assert len(story.driver.bench.ask(story.driver.changes.service.queries["open_transactions"])) == 1
     story.send([message for message in old if is_end(message)])
+    story.send([message for message in old if not is_end(message)])
+    assert story.driver.bench.ask(story.driver.changes.service.queries["open_transactions"]) == []
     story.send(old)
     assert story.told() == ["updated TRANSACTION"] * 2
     assert story.driver.bench.ask(story.driver.changes.service.queries["open_transactions"]) == []

@@ -137,6 +137,17 @@ def test_rows_without_a_transaction_number_are_units_by_themselves() -> None:
     assert made.last()["transaction"] is None
 
 
+def test_a_key_may_look_like_the_name_of_a_unit() -> None:
+    made = story()
+    messages = made.transaction(lambda t: made.db.insert(t, "student", {"id": "1@7", "name": "Ann", "bio": None}))
+    for message in messages:
+        message.value["source"]["txId"] = None
+    made.settled(messages)
+    made.wait(2 * WAIT_MS)
+    assert made.told() == ["created WAIT"]
+    assert made.driver.keyed()[0][0] == '["student","1@7"]'
+
+
 def test_a_truncate_takes_what_waits_in_its_table() -> None:
     made = story()
     enroll(made, 9, 8)
