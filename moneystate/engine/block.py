@@ -42,6 +42,11 @@ class Block:
         self.version = 0  # of the state that the batch leaves; 0: the program's own
         self.rewrite = False  # rewrite all entries of the key group in that version
 
+    def take_marks(self, of: Block) -> None:
+        """Takes what another key group's block has brought for all."""
+        self.marks = of.marks
+        self.tables = of.tables
+
     def seal(self) -> None:
         """Packs the items collected so far. As bytes they take a fraction of the memory."""
         if self.items:

@@ -28,7 +28,7 @@ class DrainEnd:
     """The end of each key of a key group, in the batch that drains it."""
 
     def __init__(self, due: list[Item], highs: dict[Partition, int]) -> None:
-        """`due`: the batch's events and timers. `highs`: of all partitions, the batch's marks included."""
+        """`due`: the batch's events and timers. `highs`: of all partitions with events, the batch's marks included."""
         # timed streams that have all ended have no last event
         self.last = max((high for high in highs.values() if high < END_OF_TIME), default=NO_TIME)
         self.ends: dict[bytes, int] = {}

@@ -14,7 +14,7 @@ from typing import Any
 
 from moneystate.engine import clock as clocks
 from moneystate.engine import slots
-from moneystate.engine.block import Block
+from moneystate.engine.block import Block, TableEnd
 from moneystate.engine.clock import Clock
 from moneystate.engine.drain import DrainEnd
 from moneystate.engine.effects import Effects
@@ -104,7 +104,7 @@ def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bound
     effects.outputs.extend(block.passed)
     parsed = processor.begin(state, due, block.unordered, before)
     _take_unordered(block.unordered, processor, effects)
-    end = DrainEnd(due, clock.highs) if watermark == END_OF_TIME else None
+    end = DrainEnd(due, _of_events(clock.highs, block.tables)) if watermark == END_OF_TIME else None
     _run_due(due, parsed, processor, effects, watermark, later, end)
     processor_changes = processor.finish(effects)
     if block.rewrite:
@@ -121,6 +121,12 @@ def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bound
     highs, marks = clock.highs, block.marks
     held = silent(highs, marks), holder(highs, marks, bounds)
     return BatchResult(effects.outputs, processor_changes, clock, *held, block.early, before, behind, soonest)
+
+
+def _of_events(highs: dict[Partition, int], tables: list[TableEnd]) -> dict[Partition, int]:
+    """Without those of tables: no timer goes on for the sake of rows, which may be years later than all events."""
+    of_rows = {(end.topic, end.partition) for end in tables}
+    return {place: high for place, high in highs.items() if place not in of_rows}
 
 
 def _soonest(clock: Clock, later: list[Item]) -> int:

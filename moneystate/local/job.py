@@ -129,7 +129,7 @@ class LocalJob(BaseJob):
             with no_collection():
                 for group in range(partition, groups, partitions):
                     block = merge([blocks[group]]) if group else first
-                    block.marks = first.marks
+                    block.take_marks(first)
                     results.append(self._group(group, block, processor, initial, source_ms))
             report.merge(write_batch(self.sink, partition, name, partial(iter, results)))
         return report

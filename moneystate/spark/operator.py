@@ -16,7 +16,6 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from moneystate.engine.block import Block, merge
 from moneystate.engine.failure import StepFailed, step_error
-from moneystate.engine.items import Mark
 from moneystate.engine.keygroup import run_batch
 from moneystate.engine.log_structured import LogStructuredState
 from moneystate.engine.plan import STATE_VERSION
@@ -81,7 +80,7 @@ class KeyGroupOperator(StatefulProcessor):
             self.copies = give_tables(self.processor, self.run, self.tables)
         self.gathered: list[tuple[int, Block]] = []
         self.gathered_bytes = 0
-        self.marks: list[Mark] | None = None  # the first key group's block brings them for all
+        self.first: Block | None = None  # has brought the marks for all key groups
         self.seen = 0
         self.source_ms = 0
 
@@ -102,13 +101,13 @@ class KeyGroupOperator(StatefulProcessor):
         """The block with the task's marks. Raises ValueError if they have not come first, which means a broken
         shuffle."""
         if block.marked:
-            self.marks = block.marks
+            self.first = block
             if self.copies is not None:
                 self.copies.advance(block.tables)
-        elif self.marks is None:
+        elif self.first is None:
             raise ValueError("expected the marks with the first key group's block, found none")
         else:
-            block.marks = self.marks
+            block.take_marks(self.first)
         return block
 
     def _is_last(self) -> bool:

@@ -22,7 +22,7 @@ from moneystate.errors import ServiceError, StepError
 from moneystate.testing import Bench
 from moneystate.testing.bench import CRASH
 from moneystate.testing.generated import run_generated
-from moneystate.testing.run import Sent
+from moneystate.testing.run import Run, Sent, Whole
 from tests.api.services import pricing
 from tests.api.services.pricing import Discount, Limit, Placed, Price, discounts, limits, prices
 from tests.api.tables_model import BEGINNING_MS, TableModel, Wrote
@@ -245,6 +245,31 @@ def test_entries_of_rows_stay_readable_to_the_byte() -> None:
     # the name of the table and the key; the schema, then written, validFrom and row of each version
     value = "c3012630e755489b6b4b" + "04" + "d00fd00f02" + "0200" + "a01fd08c0102" + "04" + "02d08c01" + "00"
     assert entries == [("76066c696d6974730003657665", value)]
+
+
+def test_timers_do_not_run_to_the_time_of_the_rows_in_a_drain() -> None:
+    """Rows are written now, and the events of a backlog are old."""
+    service = ms.Service("shop")
+    placed = service.input("orders", Placed, key="customer", time="at")
+    rows = service.table("prices", Price)
+    tick = service.timer("tick")
+
+    @service.on(placed, rows)
+    def step(ctx: ms.Context[None], e: Placed, rows: ms.Table[Price]) -> None:
+        ctx.at(tick, ctx.now + S)
+
+    @service.on(tick)
+    def again(ctx: ms.Context[None]) -> None:
+        ctx.count("ticks")
+        ctx.at(tick, ctx.now + S)
+
+    plan = Plan(service)
+    run = Run(plan, BOUND_MS, dict.fromkeys(plan.topics, 1), 2, False)
+    row = Whole(b"a", b'{"sku":"a","cents":1}', {}, 1_700_000_000_000, raw=True)
+    event = plan.codecs[Placed].encode(order(1, 10 * S))
+    run.batch([Sent(plan.codes["prices"], 0, 0, b"", row), Sent(plan.codes["orders"], 0, 0, event)])
+    run.batch([], drain=True)
+    assert 1 <= run.count("ticks") <= 5
 
 
 # Declarations
