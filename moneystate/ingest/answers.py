@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 from moneystate.ingest.bodies import as_json
@@ -13,24 +12,29 @@ Place = tuple[int, int]
 """Partition and offset of a record."""
 
 
+ACCEPTED: Final = 202
+MULTI_STATUS: Final = 207  # some records of the list were refused
+UNAUTHORIZED: Final = 401
+
+
 class Answer(NamedTuple):
     status: int
     body: bytes  # JSON
 
 
 def one(place: Place) -> Answer:
-    return Answer(HTTPStatus.ACCEPTED, b'{"partition":%d,"offset":%d}' % place)
+    return Answer(ACCEPTED, b'{"partition":%d,"offset":%d}' % place)
 
 
 def many(places: Sequence[Place]) -> Answer:
-    return Answer(HTTPStatus.ACCEPTED, as_json({"records": [plain(place) for place in places]}))
+    return Answer(ACCEPTED, as_json({"records": [plain(place) for place in places]}))
 
 
 def by_index(results: Sequence[Place | Refused]) -> Answer:
     """For `partial`: each record has a place or its own error."""
     refused = any(isinstance(result, Refused) for result in results)
     records = [result.plain() if isinstance(result, Refused) else plain(result) for result in results]
-    return Answer(HTTPStatus.MULTI_STATUS if refused else HTTPStatus.ACCEPTED, as_json({"records": records}))
+    return Answer(MULTI_STATUS if refused else ACCEPTED, as_json({"records": records}))
 
 
 def plain(place: Place) -> dict[str, int]:
@@ -51,6 +55,6 @@ def headers_of(answer: Answer, retry_s: float = 0.0, replayed: bool = False) -> 
         headers.append((b"retry-after", b"%d" % max(1, round(retry_s + 0.499))))
     if replayed:
         headers.append(REPLAYED)
-    if answer.status == HTTPStatus.UNAUTHORIZED:
+    if answer.status == UNAUTHORIZED:
         headers.append((b"www-authenticate", b"Bearer"))
     return headers

@@ -94,10 +94,13 @@ class Ingest:
             topic = self.topic(name)
             if scope["method"] != POST:
                 raise Refused("METHOD_NOT_ALLOWED", "expected POST.")
-            with self.room.entered() as taken:
+            taken = self.room.enter()
+            try:
                 body = await self._body(scope["headers"], receive, taken.grow)
                 request = Request(self, topic, caller, scope, body, taken.grow)
                 answer, replayed = await request.answer(topic.headers_of(scope["headers"]), bounds)
+            finally:
+                taken.leave()
         except Refused as e:
             self.audit.refused(caller, scope, name, e)
             raise

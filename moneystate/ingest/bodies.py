@@ -6,6 +6,7 @@ import json
 import zlib
 from collections.abc import Iterator
 from enum import Enum
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from moneystate.api.json_text import MAX_RECORD_LEVELS, decoded, parse
@@ -37,6 +38,7 @@ class Documents(NamedTuple):
     is_many: bool  # an array, or lines: the answer has a list
 
 
+@lru_cache(maxsize=100)
 def kind_of(content_type: str) -> Kind:
     """Raises Refused."""
     name, _, parameters = content_type.partition(";")

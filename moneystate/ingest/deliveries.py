@@ -18,7 +18,7 @@ from moneystate.ingest.topics import Outgoing
 from moneystate.kafka.client import base_config, new_client
 from moneystate.kafka.sizes import PRODUCER_BYTES, PRODUCER_SETTING
 
-BUSY_S: Final = 0.001  # between two polls while deliveries are open
+BUSY_S: Final = 0.002  # between two polls while deliveries are open
 IDLE_S: Final = 0.2
 RETRY_S: Final = 1.0
 QUEUE_RECORDS: Final = 100_000

@@ -87,7 +87,7 @@ class Keys:
 
     def find(self, key: RequestKey, now_ms: int) -> Answer | None:
         """The answer that the request has got; None: it is new. Raises Refused if the key was used for another body."""
-        self._expire(now_ms)
+        self.expire(now_ms)
         entry = self._kept.get(key.digest)
         if entry is None or self._is_over(entry, now_ms):
             return None
@@ -100,7 +100,8 @@ class Keys:
         self._kept[digest] = entry
         self.bytes += ENTRY_BYTES + len(entry.answer.body)
 
-    def _expire(self, now_ms: int) -> None:
+    def expire(self, now_ms: int) -> None:
+        """Forgets keys that no longer count."""
         while self._kept:
             digest, entry = next(iter(self._kept.items()))
             if not self._is_over(entry, now_ms):

@@ -133,6 +133,10 @@ class Lane:
             self.keys.add(digest, entry)
         self._position = tail.end
 
+    def expire(self) -> None:
+        """Frees the memory of keys that no longer count."""
+        self.keys.expire(self._now_ms())
+
     async def close(self) -> None:
         """Ends once nothing waits."""
         while self._task is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
 import socket
 import uuid
@@ -33,6 +32,7 @@ from moneystate.kafka.topics import TopicSpec, ensure_topics, partition_counts
 from moneystate.log import get_log
 from moneystate.monitoring import Health, Labelled, Pulse, expose
 from moneystate.serving import addresses
+from moneystate.serving.garbage import spare_garbage_collection
 
 _log = get_log(__name__)
 
@@ -202,8 +202,7 @@ class _Process:
 
     def _announce(self) -> None:
         self.listening.listen(BACKLOG)  # from now on connections wait, if only for a moment
-        gc.collect()
-        gc.freeze()  # a collection would go through everything that is imported
+        spare_garbage_collection()
         host, port = self.listening.getsockname()[:2]
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         for line in self.options.security.warnings():
@@ -214,6 +213,7 @@ class _Process:
     async def _beat(self) -> None:
         while True:
             self.pulse.beat()
+            self.writing.expire()
             await asyncio.sleep(BEAT_S)
 
     async def _until(self, stop: asyncio.Event, serving: asyncio.Task[None]) -> None:
@@ -244,7 +244,7 @@ class _Process:
         m.watch("takeovers", "How often this process has taken over a key partition.", w.takeovers)
         m.watch("kafka_reached", "1: Kafka answers.", lambda: float(self.reach.is_reached))
         if self.options.metrics_port:
-            values = Labelled({"ingest": m.registry})
+            values = Labelled({"ingest": m})
             expose(self.options.metrics_host, self.options.metrics_port, values, self.pulse.check, self._ready)
 
     def _ready(self) -> Health:

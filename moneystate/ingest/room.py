@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from moneystate.ingest.deliveries import RETRY_S
 from moneystate.ingest.refusals import Refused
 
 
+class Room:
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.bytes = 0
+        self.requests = 0
+
+    def enter(self) -> Taken:
+        self.requests += 1
+        return Taken(self)
+
+
 class Taken:
     """What one request has taken."""
+
+    __slots__ = ("bytes", "room")
 
     def __init__(self, room: Room) -> None:
         self.room = room
@@ -23,19 +33,6 @@ class Taken:
         self.room.bytes += more
         self.bytes += more
 
-
-class Room:
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.bytes = 0
-        self.requests = 0
-
-    @contextmanager
-    def entered(self) -> Iterator[Taken]:
-        taken = Taken(self)
-        self.requests += 1
-        try:
-            yield taken
-        finally:
-            self.requests -= 1
-            self.bytes -= taken.bytes
+    def leave(self) -> None:
+        self.room.requests -= 1
+        self.room.bytes -= self.bytes

@@ -54,12 +54,12 @@ class Sockets:
         await send({"type": "websocket.accept"})
         socket = _Socket(self.ingest, topic, scope, send)
         self._open.add(socket)
-        self.ingest.metrics.sockets.inc()
+        self.ingest.metrics.sockets += 1
         try:
             await socket.run(receive)
         finally:
             self._open.discard(socket)
-            self.ingest.metrics.sockets.dec()
+            self.ingest.metrics.sockets -= 1
 
     def _topic(self, ingest: Ingest, scope: Any) -> Topic:
         """Raises Refused."""

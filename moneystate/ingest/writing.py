@@ -132,6 +132,11 @@ class Writing:
             raise Refused("QUEUE_FULL", "too many Idempotency-Keys are kept; send it again.", retry_s=RETRY_S)
         return self.lanes[partition_of(key.digest, len(self.lanes))]
 
+    def expire(self) -> None:
+        """Now and then. Otherwise keys that fill their memory would stay, because no request looks at them."""
+        for lane in self.lanes:
+            lane.expire()
+
     def key_bytes(self) -> int:
         return sum([lane.keys.bytes for lane in self.lanes])
 

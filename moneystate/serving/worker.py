@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
 import sys
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from moneystate.rpc import loop
 from moneystate.rpc.core import Queue
 from moneystate.serving.calls import Calls
 from moneystate.serving.face import Face
+from moneystate.serving.garbage import spare_garbage_collection
 from moneystate.serving.limits import Rooms
 from moneystate.serving.metrics import Metrics
 from moneystate.serving.options import ServeOptions
@@ -51,14 +51,6 @@ def run(task: WorkerTask, parent: Connection) -> None:
     loop.run(partial(_serve, task, parent))
 
 
-def _spare_garbage_collection() -> None:
-    """Makes collections rare: calls create many objects and hardly any cycles, and traversing everything that is
-    imported takes about 50 ms."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(100_000, 20, 50)
-
-
 def _spare_waiting() -> None:
     """A query that computes in a thread has the interpreter at most so long while the event loop waits for it."""
     sys.setswitchinterval(SWITCH_S)
@@ -80,7 +72,7 @@ async def _serve(task: WorkerTask, parent: Connection, queue: Queue) -> None:
     listen = Listen(task.address, options.security.credentials(), shared=True)
     server = QueryServer(task.face.services, answers, calls, tokens, metrics, listen, queue)
     await server.start()
-    _spare_garbage_collection()
+    spare_garbage_collection()
     _spare_waiting()
     parent.send("listening")
     try:

@@ -34,7 +34,7 @@ from tests.ports import free_port
 from tests.waiting import until
 
 WANTED: Final = 0.35
-CONNECTIONS: Final = 64
+CONNECTIONS: Final = 128
 WARM_S: Final = 2.0
 
 
