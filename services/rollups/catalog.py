@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from services.rollups.bins import LIMIT
 from services.rollups.config import Config, MetricConfig, matches
+from services.rollups.records import Device
 
 CACHED = 10_000  # names, and lists of the names of a device
 
@@ -64,6 +65,14 @@ class Catalog:
             config.zone if its.zone is None else its.zone, config.site if its.site is None else its.site,
             config.interval_ms if its.interval_ms is None else its.interval_ms,
         )  # fmt: skip
+
+    def settings_of(self, key: str, device: Device) -> Settings:
+        """By its row in the table, else by the configuration."""
+        its = self.settings(key)
+        if not device.has_row:
+            return its
+        interval_ms = its.interval_ms if device.interval_ms is None else device.interval_ms
+        return Settings(its.zone if device.zone is None else device.zone, device.site, interval_ms)
 
     def _table(self, names: str) -> Table:
         """The metrics in `Device.names`. Digits stay as they were when the metric first came, because the state has

@@ -52,7 +52,7 @@ class Wake:
         self.maps = maps
         self.shelf = Shelf(maps.read(), book)
         self.table: Table = catalog.table(device.names)
-        self.settings = catalog.settings(ctx.key)
+        self.settings = catalog.settings_of(ctx.key, device)
         self.spread_ms = spread_of(ctx.key)
         self.changed: set[tuple[int, int, int]] = set()  # tier, start and end of coarser buckets to make again
         self.minute_tier = MinuteTier(ctx, self.config, outputs, maps, self.settings, self.table)
@@ -80,9 +80,16 @@ class Wake:
         if dues:
             self.ctx.at(wake, pulse.due)
         else:  # nothing is left
-            self.ctx.cancel(wake)
-            self.device.names = self.device.site = ""
-            pulse.seen = 0
+            self.clear(wake)
+
+    def clear(self, wake: ms.Timer) -> None:
+        """Of a device without entries: what is known by its row stays."""
+        self.ctx.cancel(wake)
+        device, pulse, book = self.device, self.pulse, self.book
+        device.names, device.has_sent = "", False
+        device.site = device.site if device.has_row else ""
+        pulse.seen, pulse.due, pulse.open, pulse.closings = 0, 0, [], []
+        book.blocks, book.late, book.buckets, book.chunks = b"", [], [], []
 
     # Blocks
 
@@ -97,7 +104,8 @@ class Wake:
         self.pulse.open.remove(its)
         first = self.maps.raw.get(part_id(its.start, 0))
         if block.changed:
-            self.store(its.start, block, its.first_at if first is None else min(first.first_at, its.first_at))
+            first_at = its.first_at if first is None else min(first.first_at, its.first_at)
+            self.store(its.start, block, first_at, its.zone)
         elif first is None:  # all of its readings were removed
             self.minute_tier.put_out_block(its.start, block)
             self.maps.minutes.delete(block_id(its.start))
@@ -112,8 +120,8 @@ class Wake:
             if n:
                 self.ctx.count(name, n)
 
-    def store(self, start: int, block: Block, first_at: int) -> None:
-        """A changed block, its bucket and its minutes."""
+    def store(self, start: int, block: Block, first_at: int, zone: str = "") -> None:
+        """A changed block, its bucket and its minutes. `zone`: if the device has another one by now."""
         before = self.maps.raw.get(part_id(start, 0))
         parts = blocks.write(block)
         for n, part in enumerate(parts):
@@ -122,8 +130,9 @@ class Wake:
             self.maps.raw.delete(part_id(start, n))
         self.list_block(start, first_at)
         self.minute_tier.put_out_block(start, block)
-        self.put_bucket(QUARTERS, start, start + QUARTER, self.day(start).start, self.stats_of(start, block))
-        self.mark_coarser(start)
+        day = self.day(start, zone)
+        self.put_bucket(QUARTERS, start, start + QUARTER, day.start, self.stats_of(start, block))
+        self.mark_coarser(start, day)
 
     def list_block(self, start: int, first_at: int) -> None:
         end = start + QUARTER
@@ -143,8 +152,16 @@ class Wake:
                 made[number] = stats
         return made
 
-    def day(self, start: int) -> Day:
-        return zones.day_of(self.settings.zone, start)
+    def day(self, start: int, zone: str) -> Day:
+        """The local day of a block: that of the zone in which the block was opened. It keeps its end, too."""
+        bucket = self.maps.buckets.get(bucket_id(QUARTERS, start))
+        local = zones.day_of(zone or self.settings.zone, start)
+        first = local.start if bucket is None else bucket.day
+        known = self.maps.buckets.get(bucket_id(DAYS, first))
+        if known is not None:
+            return Day(first, known.day)
+        ends = [its.end for its in self.pulse.closings if (its.tier, its.start) == (DAYS.code, first)]
+        return Day(first, ends[0] if ends else local.end)
 
     # Buckets
 
@@ -163,10 +180,9 @@ class Wake:
         self.shelf.listed.buckets[tier.code].add(start // MINUTE)
         self.outputs.put(self.ctx, tier, slot_of(tier, start, bucket), metrics, self.table)
 
-    def mark_coarser(self, start: int) -> None:
+    def mark_coarser(self, start: int, day: Day) -> None:
         """The hour and the day of a block have changed."""
         hour = start - start % HOUR
-        day = self.day(start)
         for tier, first, end in ((HOURS, hour, hour + HOUR), (DAYS, day.start, day.end)):
             if end + self.spread_ms <= self.ctx.now:
                 self.changed.add((tier.code, first, end))

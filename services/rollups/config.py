@@ -42,14 +42,15 @@ class DeviceConfig:
 
 @dataclass(frozen=True)
 class Config:
-    """`order`: by arrival, or by `at` to load history; `readings_bound_ms`: how far Kafka timestamps (with order `at`:
-    times of readings) may be out of order; `horizon_ms`: how late a reading may be; `exact_ms`: how long a block takes
-    readings;
-    `keep_*_ms`: how long the buckets of a tier are kept; `put_out_1m`: also write the topic of the tier 1m; `strict`:
-    values that are not taken make dead letters; `tzdata`: the version of the time zones."""
+    """`devices_topic`: of a table with rows of devices, which come before `devices`; `order`: by arrival, or by `at` to
+    load history; `readings_bound_ms`: how far Kafka timestamps (or times of readings) may be out of order;
+    `horizon_ms`: how late a reading may be; `exact_ms`: how long a block takes readings; `keep_*_ms`: how long the
+    buckets of a tier are kept; `put_out_1m`: also write the topic of the tier 1m; `strict`: values that are not taken
+    make dead letters; `tzdata`: the version of the time zones."""
 
     metrics: tuple[MetricConfig, ...] = ()
     devices: tuple[DeviceConfig, ...] = ()
+    devices_topic: str = ""
     zone: str = "UTC"
     site: str = ""
     interval_ms: int = 5_000

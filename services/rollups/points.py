@@ -70,7 +70,7 @@ class DeviceView:
         maps = [ViewMap(view, state, key) for state in states[3:]]
         self.maps = Maps(*maps)
         self.shelf = Shelf(self.maps, view.get(states.book, key))
-        self.settings = catalog.settings(key)
+        self.settings = catalog.settings_of(key, self.device)
         self.table = catalog.table(self.device.names)
 
     def known(self, metric: str) -> Known | None:
@@ -113,10 +113,10 @@ class DeviceView:
 
     def _open(self, tier: Tier, known: Known, start: int, end: int) -> list[Point]:
         """Merged from the quarters of an hour that are closed, and those that are open."""
-        spans = {(its.start, its.end) for its in self.pulse.closings if its.tier == tier.code}
-        spans.update(self._span(tier, its.start) for its in self.pulse.open)
+        spans = dict(self._span(tier, block) for block in self.pulse.open)
+        spans.update({its.start: its.end for its in self.pulse.closings if its.tier == tier.code})
         points: list[Point] = []
-        for first, after in sorted(spans):
+        for first, after in sorted(spans.items()):
             if first < end and after > start:
                 parts = self._quarters(tier, known, first, after)
                 if parts:
@@ -124,10 +124,10 @@ class DeviceView:
                     points.append(Point(first, after, 0, expected, stats.merged(parts), True))
         return points
 
-    def _span(self, tier: Tier, start: int) -> tuple[int, int]:
+    def _span(self, tier: Tier, block: OpenBlock) -> tuple[int, int]:
         if tier is DAYS:
-            return zones.day_of(self.settings.zone, start)
-        first = start - start % tier.length_ms
+            return zones.day_of(block.zone or self.settings.zone, block.start)
+        first = block.start - block.start % tier.length_ms
         return first, first + tier.length_ms
 
     def _quarters(self, tier: Tier, known: Known, first: int, after: int) -> list[Stats]:
@@ -139,7 +139,7 @@ class DeviceView:
                 parts[at] = its[known.number]
         for block in self.pulse.open:
             at = block.start
-            if first <= at < after and at not in parts and self.maps.raw.get(block_id(at)) is None:
+            if self._span(tier, block)[0] == first and at not in parts and self.maps.raw.get(block_id(at)) is None:
                 result = self._stats(self._tails(Block(), block), at, known, 0, QUARTER)
                 parts.update({at: result} if result is not None else {})
         return [parts[at] for at in sorted(parts)]

@@ -48,7 +48,13 @@ class Silent:
 def declare_queries(service: ms.Service[Config], catalog: Catalog, states: States) -> None:
     config = catalog.config
     by_site = service.index("by_site", states.device, lambda device: device.site)
+    without_reading = service.index(
+        "without_reading", states.device, lambda device: 1 if device.has_row and not device.has_sent else None
+    )
     by_seen = service.index("by_seen", states.pulse, lambda pulse: pulse.seen)
+
+    def site_of(view: ms.View, device: str) -> str:
+        return catalog.settings_of(device, view.get(states.device, device)).site
 
     def device_view(view: ms.View, device: str) -> DeviceView:
         return DeviceView(view, states, catalog, device)
@@ -163,12 +169,13 @@ def declare_queries(service: ms.Service[Config], catalog: Catalog, states: State
     @service.query
     def silent(view: ms.View, since: ms.Millis, limit: int = MOST_DEVICES) -> list[Silent]:
         """Devices of which no reading was taken in or after the minute of a time, by order time. Those that the
-        configuration names and that never sent one come first."""
+        configuration or the table names, and that never sent one, come first."""
         minute = since - since % 60_000
         never = [its.id for its in config.devices if "*" not in its.id and not view.get(states.pulse, its.id).seen]
-        result = [Silent(device, catalog.settings(device).site, None) for device in never]
+        rows = [device for device, _ in ms.first(view.find(without_reading, 1), limit)]
+        result = [Silent(device, site_of(view, device), None) for device in dict.fromkeys([*never, *rows])]
         result += [
-            Silent(device, catalog.settings(device).site, pulse.seen)
+            Silent(device, site_of(view, device), pulse.seen)
             for device, pulse in ms.first(view.range(by_seen, 1, minute), limit)
         ]
         return ms.first(result, limit)

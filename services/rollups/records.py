@@ -42,6 +42,19 @@ class Forget:
     device_id: str
 
 
+# The table of devices
+
+
+@dataclass(frozen=True)
+class DeviceRow:
+    """What is known of a device. What is None is as the configuration has it."""
+
+    device_id: str
+    zone: str | None = None
+    site: str | None = None
+    interval_ms: int | None = None
+
+
 # The topics of the tiers
 
 
@@ -85,17 +98,24 @@ class Rollup:
 
 @dataclass
 class Device:
-    """`names`: of its metrics: a JSON array of pairs of name and digits. Their places are the metrics' numbers."""
+    """`names`: of its metrics: a JSON array of pairs of name and digits. Their places are the metrics' numbers. `zone`,
+    `interval_ms`: of its row in the table of devices; `has_row`: whether there is one; `has_sent`: whether a reading
+    was taken."""
 
     names: str = ""
     site: str = ""
+    zone: str | None = None
+    interval_ms: int | None = None
+    has_row: bool = False
+    has_sent: bool = False
 
 
 @dataclass
 class OpenBlock:
     """A block with readings that are not in it yet. `first_at`: order time of the first of them; `due`: when they are
     taken in; `minutes`: a bit for each minute with a tail; `touched`: a bit for each that has changed since its bucket
-    of the tier 1m was put out; `further`: a minute for each further tail."""
+    of the tier 1m was put out; `further`: a minute for each further tail; `zone`: of the device when the block was
+    opened, if it has another one by now."""
 
     start: ms.Millis
     first_at: ms.Millis
@@ -103,6 +123,7 @@ class OpenBlock:
     minutes: int = 0
     touched: int = 0
     further: list[int] = field(default_factory=list)
+    zone: str = ""
 
 
 @dataclass

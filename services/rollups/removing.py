@@ -44,8 +44,9 @@ def remove(wake: Wake, e: Remove, timer: ms.Timer) -> None:
     Removal(wake, e.from_, e.to, None if known is None else known.number).run(timer)
 
 
-def forget(wake: Wake) -> None:
-    """Tombstones for every bucket that the topics may have, then nothing is left in the state."""
+def forget(wake: Wake, timer: ms.Timer) -> None:
+    """Tombstones for every bucket that the topics may have, then nothing is left in the state but what the table of
+    devices says."""
     ctx, shelf, outputs = wake.ctx, wake.shelf, wake.outputs
     for tier in PACKED:
         slots = [shelf.slot(tier, start * MINUTE) for start in sorted(shelf.listed.buckets[tier.code])]
@@ -59,7 +60,10 @@ def forget(wake: Wake) -> None:
             start = (int(id, 16) + number) * MINUTE
             if revision:
                 outputs.remove(ctx, MINUTES, start, start + MINUTE)
-    ctx.forget()
+    for entries in wake.maps:
+        for id in entries.ids():
+            entries.delete(id)
+    wake.clear(timer)
 
 
 class Removal:

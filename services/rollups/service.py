@@ -13,6 +13,7 @@ from services.rollups.config import Config, check
 from services.rollups.outputs import key_of
 from services.rollups.points import States
 from services.rollups.removing import forget, remove
+from services.rollups.rows import Rows
 from services.rollups.stepping import Outputs, StepMaps
 from services.rollups.taking import AHEAD_MS, Taking, first_tail
 from services.rollups.tiers import MINUTES, TIERS
@@ -55,6 +56,12 @@ def rollups(config: Config) -> ms.Service[Config]:
     on: Any = service.on  # its overloads have no function of so many states
     service.on(readings, device, pulse, tails.at(first_tail), raw, buckets)(taking.take)
 
+    if config.devices_topic:
+        table = service.table(
+            config.devices_topic, r.DeviceRow, key="device_id", local=True, format=config.format, name="device_rows"
+        )
+        service.on(table.changed, device, pulse)(Rows(catalog).change)
+
     def wake_of(ctx: ms.Context[Config], device: r.Device, pulse: r.Pulse, book: r.Book, *maps: Any) -> Wake:
         return Wake(ctx, catalog, outputs, device, pulse, book, StepMaps(*maps))
 
@@ -69,7 +76,7 @@ def rollups(config: Config) -> ms.Service[Config]:
     def forgets_all(
         ctx: ms.Context[Config], e: r.Forget, device: r.Device, pulse: r.Pulse, book: r.Book, *maps: Any
     ) -> None:
-        forget(wake_of(ctx, device, pulse, book, *maps))
+        forget(wake_of(ctx, device, pulse, book, *maps), wake)
 
     on(wake, *states)(wakes)
     if not by_at:  # history is loaded without commands, whose times are those of today

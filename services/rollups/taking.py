@@ -131,7 +131,8 @@ class Taking:
 
     def _add(self, ctx: ms.Context[Config], device: Device, name: str) -> Table:
         device.names = self.catalog.with_metric(device.names, name)
-        device.site = self.catalog.settings(ctx.key).site
+        device.site = self.catalog.settings_of(ctx.key, device).site
+        device.has_sent = True
         return self.catalog.table(device.names)
 
     def _append(
