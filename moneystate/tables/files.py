@@ -138,8 +138,9 @@ class OpenedFile:
     def rows(self) -> Iterator[Read]:
         try:
             yield from self._source.read(self._file)
-        except (pa.ArrowException, OSError) as e:
-            why = next(iter(str(e).splitlines()), type(e).__name__).rstrip(".")
+        except (pa.ArrowException, OSError, ValueError, OverflowError) as e:
+            is_told = isinstance(e, pa.ArrowException | OSError)  # what others say may have a value
+            why = next(iter(str(e).splitlines()), "").rstrip(".") if is_told else type(e).__name__
             raise SourceError(
                 f"{self._source.where}: expected a whole file of its format, but {why}.", "check it and --file-format."
             ) from None

@@ -220,3 +220,11 @@ def test_a_record_says_the_types_of_the_columns_that_it_has(tmp_path: Path) -> N
     assert value == (
         '{"note":"","other":null,"sku":"a","tags":["x"],"unitPrice":1.50,"validFrom":"2026-01-30T23:00:00.000Z"}'
     )
+
+
+def test_a_time_that_python_does_not_know_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"sku": ["a"], "at": pa.array([10**15], pa.timestamp("ms", "UTC"))}), path)
+    os.utime(path, OLD)
+    with pytest.raises(SourceError):
+        made(path)
