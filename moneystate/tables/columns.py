@@ -100,6 +100,15 @@ def columns_of(header: Sequence[str], declared: Declared, where: str) -> list[Co
     return columns
 
 
+def check_typed(declared: Declared, where: str) -> None:
+    """For a source whose values have types of their own. Raises ConfigError."""
+    if declared.types:
+        raise ConfigError(
+            f"--types: expected a file of CSV, found {where}, whose values have types.",
+            "leave it out; convert values in the source.",
+        )
+
+
 def check_header(header: Sequence[str], declared: Declared, where: str) -> None:
     """Raises SourceError for columns of one name, and where a part of the key is missing."""
     name = name_of(declared)

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from moneystate.api import iso_time
 from moneystate.errors import ConfigError, SourceError
-from moneystate.tables.columns import Declared, Names, key_of
+from moneystate.tables.columns import Declared, Names, check_typed, key_of
 from moneystate.tables.delimited import read_delimited
 from moneystate.tables.json_lines import read_json_lines
 from moneystate.tables.parquet import read_parquet
@@ -65,10 +65,12 @@ class FileSource:
         self, path: Path, format: FileFormat | None, declared: Declared, delimiter: str = ",",
         wait: Callable[[float], object] = time.sleep, rest_s: float = REST_S,
     ) -> None:  # fmt: skip
-        """Raises ConfigError for a file whose format cannot be told."""
+        """Raises ConfigError for a file whose format cannot be told, and for types of one that has its own."""
         self.path = path
         self.where = path.name
         self._format = format or format_of(path)
+        if self._format is not FileFormat.csv:
+            check_typed(declared, self.where)
         is_json = self._format is FileFormat.jsonl
         self._declared = replace(declared, names=Names.keep) if is_json else declared  # members keep their names
         self._delimiter = delimiter

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from moneystate.engine.avro import Malformed
-from moneystate.errors import ConfigError
-from moneystate.tables.columns import Declared, check_header, name_of
+from moneystate.tables.columns import Declared, check_header, check_typed, name_of
 from moneystate.tables.documents import DocumentMaker
 from moneystate.tables.records import BadCell
 from moneystate.tables.rows import Row
@@ -18,11 +17,7 @@ class TypedRows:
 
     def __init__(self, header: Sequence[str], declared: Declared, where: str) -> None:
         """Raises SourceError for columns that do not fit, and ConfigError for types."""
-        if declared.types:
-            raise ConfigError(
-                f"--types: expected a file of text, found {where}, whose columns have types.",
-                "leave it out; convert columns in the source.",
-            )
+        check_typed(declared, where)
         check_header(header, declared, where)
         self._names = list(map(name_of(declared), header))
         self._values = DocumentMaker(declared.zone)

@@ -141,6 +141,8 @@ def test_names_may_stay_as_they_are(tmp_path: Path) -> None:
         ("t.csv", "sku,x_y,xY\n", SKU, SourceError),  # a name twice
         ("t.csv", 'sku,"x\n', SKU, SourceError),
         ("t.csv", "sku\n", Declared(("sku",), types={"n": "int"}), ConfigError),
+        ("t.jsonl", '{"sku":"a"}\n', Declared(("sku",), types={"sku": "int"}), ConfigError),
+        ("t.parquet", "sku\na\n", Declared(("sku",), types={"sku": "int"}), ConfigError),
         ("t.parquet", "sku\na\n", SKU, SourceError),
         ("t.csv.gz", "sku\na\n", SKU, SourceError),
         ("t.csv.gz", gzip.compress(b"sku\n" + os.urandom(5_000).hex().encode())[:-9], SKU, SourceError),
