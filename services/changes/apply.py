@@ -40,7 +40,7 @@ class Applying:
 
     def snapshot(self, e: Change) -> None:
         """A row as a snapshot has it. It fills a row that is not known."""
-        if e.problem:
+        if e.problem or e.table not in self.tables:
             return
         row = self.store.row(e.table, e.key)
         if (e.lsn or e.commit) < self.store.truncated_at(e.table):
@@ -76,7 +76,7 @@ class Applying:
 
     def fill(self, e: Change) -> None:
         """A change that belongs to no transaction. It puts out nothing."""
-        if e.problem:
+        if e.problem or e.table not in self.tables:
             return
         if e.op == "t":
             self.store.clear(e.table, lambda row: row.lsn < e.lsn)

@@ -141,7 +141,8 @@ class Gathering:
         self.gathered.delete(unit)
         self.waits.gathered -= 1
         committed_at = changes[0].committed_at
-        number = self.matching.unit(changes[::-1], committed_at)
+        readable = [change for change in reversed(changes) if change.table in self.applying.tables]
+        number = self.matching.unit(readable, committed_at)
         store = self.applying.store
         store.remember_unit(unit, Applied(number, False, committed_at), committed_at)
         for change in changes:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -281,18 +281,23 @@ def happened_in(
     return Teller(config, about, folded, known).tell(), folded
 
 
-def pairs(removed: list[Link], created: list[Link]) -> Iterator[tuple[Link, Link]]:
+def pairs(removed: list[Link], created: list[Link]) -> list[tuple[Link, Link]]:
     """The k-th removed and the k-th created link of each student, which leave the lists."""
-    waiting: dict[str, list[Link]] = defaultdict(list)
+    waiting: dict[str, deque[Link]] = defaultdict(deque)
     for link in removed:
         if link.student:
             waiting[link.student].append(link)
-    for link in list(created):
+    paired: list[tuple[Link, Link]] = []
+    rest: list[Link] = []
+    for link in created:
         if link.student and waiting[link.student]:
-            old = waiting[link.student].pop(0)
-            removed.remove(old)
-            created.remove(link)
-            yield old, link
+            paired.append((waiting[link.student].popleft(), link))
+        else:
+            rest.append(link)
+    gone = {old.entity for old, _ in paired}
+    removed[:] = [link for link in removed if link.entity not in gone]
+    created[:] = rest
+    return paired
 
 
 def refs(changes: Iterable[Change]) -> list[RowRef]:

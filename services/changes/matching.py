@@ -35,6 +35,7 @@ class Matching:
     gone: ms.Entries[Ids]
     turns: ms.Entries[Turn]
     brought: dict[Entity, str] = field(default_factory=dict)  # what waits and takes part in the unit, and its id
+    taken: set[str] = field(default_factory=set)  # those ids, whatever became of them
     remembered: dict[Place, Version] = field(default_factory=dict)  # rows that removed links referred to
 
     # Time
@@ -79,6 +80,9 @@ class Matching:
             self.waits.turn_head += 1
 
     def _give_up(self, id: str, waiting: Waiting) -> None:
+        if waiting.table not in self.applying.tables:  # the configuration has lost it
+            self.waiting.delete(id)
+            return
         self._forget(id, waiting)
         if waiting.changes[-1].lsn > self.applying.store.truncated_at(waiting.table):
             self.applying.effects.tell(waiting.event)
@@ -117,7 +121,11 @@ class Matching:
             if waiting is not None and not entity.is_created:
                 entity.before, entity.before_known = None, True
                 entity.changes[:0] = waiting.changes
-                self.brought[entity] = id
+                self._bind(entity, id)
+
+    def _bind(self, entity: Entity, id: str) -> None:
+        self.brought[entity] = id
+        self.taken.add(id)
 
     def _join(self, folded: Folded) -> None:
         """What waits for rows of the unit, or the unit for it."""
@@ -143,7 +151,7 @@ class Matching:
     def _bring(self, folded: Folded, id: str) -> Entity | None:
         """As if it belonged to the unit."""
         waiting = self.waiting.get(id)
-        if waiting is None or id in self.brought.values():
+        if waiting is None or waiting.table not in self.applying.tables or id in self.taken:
             return None
         entity = self._entity(waiting)
         folded.entities.insert(0, entity)
@@ -151,7 +159,7 @@ class Matching:
             folded.last[waiting.table, waiting.key] = entity
         else:
             self._remember(waiting)
-        self.brought[entity] = id
+        self._bind(entity, id)
         return entity
 
     def _remember(self, waiting: Waiting) -> None:
@@ -182,7 +190,7 @@ class Matching:
             self._turn_of(own, id, committed_at),
         )  # fmt: skip
         self.waiting.put(id, waiting)
-        self._enlist(id, own)
+        self._enlist(id, own, told.event.missing)
         for entity in told.entities:
             if entity is not own:
                 self._forget_entity(entity)
@@ -212,27 +220,30 @@ class Matching:
             return f"-{row_id(own.table.name, own.key)}/{own.changes[-1].lsn}"
         return None
 
-    def _enlist(self, id: str, entity: Entity) -> None:
+    def _enlist(self, id: str, entity: Entity, missing: Sequence[str]) -> None:
         """Where those that it waits for find it."""
-        for entries, place in self._lists(entity):
+        for entries, place in self._lists(entity, missing):
             entries.put(place, Ids([*self._ids(entries, place), id]))
 
-    def _delist(self, id: str, entity: Entity) -> None:
-        for entries, place in self._lists(entity):
+    def _delist(self, id: str, entity: Entity, missing: Sequence[str]) -> None:
+        for entries, place in self._lists(entity, missing):
             ids = [its for its in self._ids(entries, place) if its != id]
             if ids:
                 entries.put(place, Ids(ids))
             else:
                 entries.delete(place)
 
-    def _lists(self, entity: Entity) -> Iterator[tuple[ms.Entries[Ids], str]]:
+    def _lists(self, entity: Entity, missing: Sequence[str]) -> Iterator[tuple[ms.Entries[Ids], str]]:
+        """`missing`: of the event. A row that is there lists nothing, so no list is long."""
         if entity.table.student is None:
             return
         if entity.after is None:
             yield self.gone, gone_id(entity.table.name, referred(entity.before, entity.table.student) or "")
         else:
-            for reference, key in references(entity):
-                yield self.wanted, row_id(reference.table, key)
+            for name, reference in (("student", student_of(entity.table)), ("course", course_of(entity.table))):
+                key = referred(entity.after, reference)
+                if name in missing and key:
+                    yield self.wanted, row_id(reference.table, key)
 
     def _tell(self, told: Told) -> None:
         if told.own is not None:
@@ -266,7 +277,7 @@ class Matching:
             self._forget(id, waiting)
 
     def _forget(self, id: str, waiting: Waiting) -> None:
-        self._delist(id, self._entity(waiting))
+        self._delist(id, self._entity(waiting), waiting.event.missing)
         self.waiting.delete(id)
 
     def _entity(self, waiting: Waiting) -> Entity:

@@ -17,7 +17,7 @@ class Shape:
     """What histories have. `pause_ms`: from one commit to the next, at most; `skew_ms`: how late a record can arrive
     beside others of the connector."""
 
-    transactions: int = 20
+    transactions: int = 16
     open: int = 3
     statements: int = 5
     pause_ms: int = 3

@@ -154,3 +154,12 @@ def test_a_truncate_takes_what_waits_in_its_table() -> None:
     made.settled(made.transaction(lambda t: made.db.truncate(t, "enrolment")))
     made.wait(2 * WAIT_MS)
     assert made.told() == ["truncated WAIT"]
+
+
+def test_links_wait_in_the_list_of_the_row_that_is_missing_only() -> None:
+    made = story()
+    for id in range(20, 40):
+        enroll(made, id, 1_000 + id)
+    wanted = made.driver.bench.state(made.driver.changes.wanted, "uni")
+    assert {id.partition(",")[0] for id in wanted} == {'["student"'}
+    assert {len(ids.ids) for ids in wanted.values()} == {1}

@@ -20,7 +20,7 @@ def by_rows(event: Event) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("seed", range(examples(30)))
 def test_events_are_what_was_wanted(seed: int) -> None:
-    arrivals, events = wanted(seed, 25, SETTLE_MS - 500)
+    arrivals, events = wanted(seed, 16, SETTLE_MS - 500)
     driver = Driver(config(transactions=False, settle_ms=SETTLE_MS, wait_ms=WAIT_MS), seed)
     driver.send(arrivals, lost=0.01)
     assert sorted(driver.events(), key=by_rows) == sorted(events, key=by_rows)
