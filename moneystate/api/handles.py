@@ -78,20 +78,21 @@ class Output(Generic[T]):
 
     def __init__(
         self, service: str, topic: str, record: type[T], key: Key, compacted: bool, timed: bool, partitions: int | None,
-        format: str,
+        format: str, keep_ms: int = NO_LIMIT,
     ) -> None:  # fmt: skip
         self.service = service
         self.topic = topic
         self.record = record
         self.key = key
         self.compacted = compacted
+        self.keep_ms = keep_ms  # of a compacted one: how long Kafka keeps a record; NO_LIMIT: for good
         self.timed = timed  # other services may read it in this service's order
         self.partitions = partitions
         self.format = format
 
     def of_topic(self) -> tuple[object, ...]:
         """The settings that all outputs of a topic share."""
-        return self.compacted, self.timed, self.partitions, self.format
+        return self.compacted, self.keep_ms, self.timed, self.partitions, self.format
 
     def __repr__(self) -> str:
         return f"output {self.topic!r}"

@@ -192,13 +192,14 @@ class Service(On[R], DeclaresLookups):
 
     def output(
         self, topic: str, record: type[T], *, key: Key, compacted: bool = False, timed: bool = False,
-        partitions: int | None = None, format: str = "avro",
+        partitions: int | None = None, keep_ms: int = NO_LIMIT, format: str = "avro",
     ) -> Output[T]:  # fmt: skip
         """Declares records of one type in a topic that the service writes. A topic with several types needs an output
         for each.
 
         - `key`: how to read the record's key.
         - `compacted`: the topic keeps only the last record of a key.
+        - `keep_ms`: a new compacted topic also deletes records that were written longer ago.
         - `timed`: other services can read the topic in this service's order, as a timed stream.
         - `partitions`: how many a new topic gets. None: the run's default.
         """
@@ -210,12 +211,17 @@ class Service(On[R], DeclaresLookups):
             self.fail(f"{where}: format='debezium' is for inputs.", "use json.")
         if timed and compacted:
             self.fail(f"{where}: timed and compacted.", "remove one: compaction deletes records that a reader needs.")
+        if keep_ms != NO_LIMIT and (not compacted or type(keep_ms) is not int or keep_ms < 0):
+            self.fail(
+                f"{where}: expected compacted=True and keep_ms in ms, found {compacted} and {keep_ms!r}.",
+                "give a whole number, for a compacted topic.",
+            )
         if any(o.topic == topic and o.record is record for o in self.outputs):
             self.fail(f"{where}: declared twice with {record.__name__}.", "declare it once.")
-        declared = Output(self.name, topic, record, key, compacted, timed, partitions, format)
+        declared = Output(self.name, topic, record, key, compacted, timed, partitions, format, keep_ms)
         if any(o.topic == topic and o.of_topic() != declared.of_topic() for o in self.outputs):
             self.fail(
-                f"{where}: declared with different formats, partitions, compacted or timed.",
+                f"{where}: declared with different formats, partitions, compacted, keep_ms or timed.",
                 "use the same for the topic.",
             )
         self.outputs.append(declared)

@@ -37,6 +37,9 @@ class Level(StrEnum):
     error = "error"
 
 
+BOTH: Final = {"compact", "delete"}  # cleanup policies
+
+
 @dataclass(frozen=True)
 class Finding:
     """One line of the report."""
@@ -55,6 +58,7 @@ class Topics:
     outputs: list[str]
     state: list[str]  # changelog and commits topic
     compacted: frozenset[str]  # outputs that the service declares as compacted
+    limited: frozenset[str] = frozenset()  # those of them whose records are kept for some time only
 
     def all(self) -> list[str]:
         return [*self.inputs, *self.outputs, *self.state]
@@ -176,7 +180,7 @@ def cleanup_findings(topics: Topics, settings: Settings) -> list[Finding]:
     for name in [*topics.state, *topics.outputs]:
         policy = settings.get(name, {}).get("cleanup.policy")
         wanted = "compact" if name in (*topics.state, *topics.compacted) else "delete"
-        if policy in (None, wanted):
+        if policy in (None, wanted) or (name in topics.limited and set(policy.split(",")) == BOTH):
             continue
         make = error if name in topics.state else warning
         lost = "old records of each key" if wanted == "delete" else "entries that are still needed"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
@@ -19,6 +20,8 @@ MESSAGE_BYTES = "max.message.bytes"
 TIMESTAMPS, BROKERS = "message.timestamp.type", "LogAppendTime"
 BROKER_MESSAGE_BYTES = 1_048_588  # a broker's default
 MAY_BE_HIDDEN = "A topic on which this user may do nothing is hidden, too (docs/security.md)."
+COMPACT_AND_DELETE: Final = "compact,delete"
+LONGEST_SEGMENT_MS: Final = 7 * 86_400_000  # a broker's default
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,12 @@ class TopicSpec:
     def config(self) -> dict[str, str]:
         config: dict[str, str] = {}
         if self.compacted:
-            config["cleanup.policy"] = "compact"
+            config["cleanup.policy"] = COMPACT_AND_DELETE if self.retention_ms else "compact"
         if self.keep_for_good:
             config["retention.ms"] = "-1"
         if self.retention_ms:
-            config["retention.ms"] = config["segment.ms"] = str(self.retention_ms)  # only whole segments are deleted
+            config["retention.ms"] = str(self.retention_ms)
+            config["segment.ms"] = str(min(self.retention_ms, LONGEST_SEGMENT_MS))  # only whole segments are deleted
         if self.broker_time:
             config[TIMESTAMPS] = BROKERS
         if self.message_bytes:

@@ -64,6 +64,7 @@ class Stream(NamedTuple):
 
     partitions: int | None = None  # None: as many as the job's other topics
     compacted: bool = False
+    keep_ms: int = 0  # of a compacted one: for how long; 0: for good
 
 
 @dataclass(frozen=True)

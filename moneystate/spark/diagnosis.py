@@ -181,6 +181,7 @@ class Diagnosis:
             there([t for t in outputs if t.name not in state]),
             there([t for t in outputs if t.name in state]),
             frozenset(t.name for t in outputs if t.compacted),
+            frozenset(t.name for t in outputs if t.compacted and t.retention_ms),
         )
 
 

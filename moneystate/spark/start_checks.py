@@ -192,7 +192,9 @@ class StartChecks:
         partitions = how.partitions or o.topic_partitions
         if name in self.spec.timed:
             partitions = max(partitions, self.specs.writers())
-        return TopicSpec(o.topic_prefix + name, partitions, how.compacted, message_bytes=message_bytes)
+        return TopicSpec(
+            o.topic_prefix + name, partitions, how.compacted, message_bytes=message_bytes, retention_ms=how.keep_ms
+        )
 
     def start_plan(self) -> dict[str, Any]:
         """The offset that a new checkpoint begins at."""

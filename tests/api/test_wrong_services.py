@@ -292,7 +292,13 @@ MISTAKES: dict[str, tuple[Declare, str]] = {
     ),
     "output of two formats": (
         lambda s: (s.output("o", Placed, key="order_id"), s.output("o", Needs, key="cents", format="json")),
-        "output 'o': declared with different formats, partitions, compacted or timed. Do: use the same for the topic.",
+        "output 'o': declared with different formats, partitions, compacted, keep_ms or timed. Do: use the same for "
+        "the topic.",
+    ),
+    "records kept for some time in a topic that is not compacted": (
+        lambda s: s.output("o", Placed, key="order_id", keep_ms=1_000),
+        "output 'o': expected compacted=True and keep_ms in ms, found False and 1000. Do: give a whole number, for a "
+        "compacted topic.",
     ),
     "output key missing": (
         lambda s: (handled(s), s.output("o", Placed, key="id")), "output 'o': key='id', but Placed has no field 'id'"

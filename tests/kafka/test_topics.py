@@ -19,6 +19,8 @@ from moneystate.kafka.topics import (
 )
 from tests.kafka.logs import Cluster
 
+DAY_MS = 86_400_000
+
 
 def test_created_topics_are_at_hand_at_once(cluster: Cluster) -> None:
     wanted = [TopicSpec(f"{cluster.prefix}new-{n}", 4) for n in range(5)]
@@ -79,6 +81,18 @@ def test_created_topics_have_the_replication_that_was_asked_for(cluster: Cluster
     assert settings[asked]["cleanup.policy"] == "compact"
     with pytest.raises(SetupError, match=r"(?i)replication.factor"):  # of one broker
         ensure_topics(cluster.admin, [TopicSpec(cluster.prefix + "three", 1)], True, Replication(3))
+
+
+def test_a_compacted_topic_may_keep_records_for_some_time_only(cluster: Cluster) -> None:
+    short, long = (
+        TopicSpec(cluster.prefix + name, 1, compacted=True, retention_ms=days * DAY_MS)
+        for name, days in (("short", 2), ("long", 400))
+    )
+    ensure_topics(cluster.admin, [short, long], True)
+    settings = topic_settings(cluster.admin, [short.name, long.name])
+    assert {settings[its.name]["cleanup.policy"] for its in (short, long)} == {"compact,delete"}
+    assert [settings[its.name]["retention.ms"] for its in (short, long)] == [str(2 * DAY_MS), str(400 * DAY_MS)]
+    assert [settings[its.name]["segment.ms"] for its in (short, long)] == [str(2 * DAY_MS), str(7 * DAY_MS)]
 
 
 @pytest.mark.parametrize("policy", ["compact", "compact,delete"])
