@@ -27,20 +27,22 @@ def rollups(config: Config) -> ms.Service[Config]:
     service = ms.Service("rollups", rules=config)
     check(service, config)
     catalog = Catalog(config)
-    device, pulse, book = (
+    states = States(
         service.value("device", r.Device), service.value("pulse", r.Pulse), service.value("book", r.Book),
-    )  # fmt: skip
-    tails, raw, minutes = (
         service.map("tails", r.Tail), service.map("raw", r.Raw), service.map("minutes", r.Minutes),
+        service.map("buckets", r.Bucket), service.map("columns", r.Packed),
     )  # fmt: skip
-    buckets, columns = service.map("buckets", r.Bucket), service.map("columns", r.Packed)
-    states: tuple[Any, ...] = (device, pulse, book, tails, raw, minutes, buckets, columns)
     wake = service.timer("wake")
     outputs = Outputs(
         config,
         {
             tier.code: service.output(
-                f"rollups-{tier.name}", r.Rollup, key=key_of, compacted=True, format=config.format
+                f"rollups-{tier.name}",
+                r.Rollup,
+                key=key_of,
+                compacted=True,
+                keep_ms=config.keep_ms(tier),
+                format=config.format,
             )
             for tier in TIERS
             if tier is not MINUTES or config.put_out_1m
@@ -54,13 +56,15 @@ def rollups(config: Config) -> ms.Service[Config]:
         max_future_ms=AHEAD_MS if by_at else None, format=config.format,
     )  # fmt: skip
     on: Any = service.on  # its overloads have no function of so many states
-    service.on(readings, device, pulse, tails.at(first_tail), raw, buckets)(taking.take)
+    service.on(readings, states.device, states.pulse, states.tails.at(first_tail), states.raw, states.buckets)(
+        taking.take
+    )
 
     if config.devices_topic:
         table = service.table(
             config.devices_topic, r.DeviceRow, key="device_id", local=True, format=config.format, name="device_rows"
         )
-        service.on(table.changed, device, pulse)(Rows(catalog).change)
+        service.on(table.changed, states.device, states.pulse)(Rows(catalog).change)
 
     def wake_of(ctx: ms.Context[Config], device: r.Device, pulse: r.Pulse, book: r.Book, *maps: Any) -> Wake:
         return Wake(ctx, catalog, outputs, device, pulse, book, StepMaps(*maps))
@@ -83,5 +87,5 @@ def rollups(config: Config) -> ms.Service[Config]:
         for record, function in ((r.Remove, removes), (r.Forget, forgets_all)):
             command: Any = service.input(COMMANDS, record, key="device_id", time=ms.arrival, format=config.format)
             on(command, *states)(function)
-    queries.declare_queries(service, catalog, States(*states))
+    queries.declare_queries(service, catalog, states)
     return service
