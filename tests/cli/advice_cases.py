@@ -19,7 +19,7 @@ from moneystate.bootstrap.files import ArchivedRecord
 from moneystate.bootstrap.inspect import FileFacts, Inspector
 from moneystate.bootstrap.layout import ArchiveFile
 from moneystate.bootstrap.options import BootstrapOptions
-from moneystate.cli import ask, connection, dead_letters, state_query, state_tables
+from moneystate.cli import ask, ask_tables, connection, dead_letters, state_query, state_tables
 from moneystate.cli.plan import check_approved
 from moneystate.cli.services import load
 from moneystate.engine import clock as clocks
@@ -37,6 +37,7 @@ from moneystate.schemas.services import check_released, findings_of, release_ser
 from moneystate.serving.savepoint import saved_state
 from moneystate.spark import diagnosis, health, initial, startup
 from moneystate.spark.checkpoint import Checkpoint
+from moneystate.state.v1 import state_pb2
 from services.reconciliation.cli.follow import Follower
 from services.reconciliation.records import Completeness
 from state_tools.replay import Replay
@@ -161,6 +162,14 @@ def a_user_who_is_to_be_forgotten(place: Place) -> Advice:
     place.monkeypatch.setattr(state_tables, "say", lines.append)
     state_tables.forget("ann", admin_pb2.ForgetUserResponse(request_id="r"))
     return Advice(lines[-1], "state forgotten ann", **NO_SERVER)
+
+
+@case
+def a_key_that_is_to_be_forgotten(place: Place) -> Advice:
+    lines: list[str] = []
+    place.monkeypatch.setattr(state_tables, "say", lines.append)
+    ask_tables.forget("orders", "a key", state_pb2.ForgetResponse(request_id="r"))
+    return Advice(lines[-1], "ask orders get 'a key' forgotten", **NO_SERVER)
 
 
 def letters(place: Place) -> dict[str, Any]:
