@@ -92,7 +92,7 @@ class HeldEvent:
     rank: int
     order_time: int
     event_time: int
-    value: bytes
+    value: Annotated[bytes, personal]
 
 
 @named("moneystate.api.HeldEvents")
