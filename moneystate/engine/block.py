@@ -42,10 +42,10 @@ class Block:
         self.version = 0  # of the state that the batch leaves; 0: the program's own
         self.rewrite = False  # rewrite all entries of the key group in that version
 
-    def take_marks(self, of: Block) -> None:
+    def take_marks(self, first: Block) -> None:
         """Takes what another key group's block has brought for all."""
-        self.marks = of.marks
-        self.tables = of.tables
+        self.marks = first.marks
+        self.tables = first.tables
 
     def seal(self) -> None:
         """Packs the items collected so far. As bytes they take a fraction of the memory."""
