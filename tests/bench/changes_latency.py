@@ -14,25 +14,26 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import psycopg
 from rich.console import Console
 from rich.table import Table
 
 from moneystate.devbroker import DevBroker
-from moneystate.devdebezium import Connector, DevDebezium, await_sent
+from moneystate.devdebezium import Connector, DevDebezium
 from moneystate.devpostgres import DevPostgres
 from tests.bench.latency import LOW_LATENCY, PACE_S, Reader
 from tests.bench.running import running_job
 from tests.reference.kafka_log import read_log
 from tests.services.changes.university import TABLES, config_text
+from tests.waiting import until
 
 CONNECTOR: Final = "uni"
 CAPTURED: Final = ("public.student", "public.course", "public.enrolment")
 EVENTS: Final = "business-events"
 COURSES: Final = 100
-GRACE_S: Final = 5.0
+WITHIN_S: Final = 120.0
 Statements = tuple[str, ...]
 
 
@@ -77,26 +78,39 @@ def measure(rate: int, warm_s: float, seconds: float, flags: list[str], poll_ms:
             own = ["--topic-partitions", "1"]
             with running_job(servers, "", folder / "checkpoint", [*LOW_LATENCY, *own, *flags], command):
                 reader = Reader(servers, EVENTS, 1)
+                made = transactions()
+                _await_event(reader, _run(connection, next(made)))  # the job has started
                 begin = time.time() + warm_s
-                last = _load(connection, rate, warm_s + seconds)
-                await_sent(servers, CONNECTOR, [last])
-                threading.Event().wait(GRACE_S)
+                _await_event(reader, _load(connection, made, rate, warm_s + seconds))
                 received = reader.end_raw()
             return _delays(servers, received, begin, begin + seconds)
 
 
-def _load(connection: psycopg.Connection[tuple[str, ...]], rate: int, seconds: float) -> str:
+def _await_event(reader: Reader, transaction: str) -> None:
+    wanted = f'"transactionId":"{transaction}"'.encode()
+    until(
+        lambda: any(wanted in value for _, value in reader.received[-1_000:]),
+        lambda: f"no event of {transaction}",
+        WITHIN_S,
+    )
+
+
+def _run(connection: psycopg.Connection[Any], statements: Statements) -> str:
+    """The id of the transaction."""
+    for statement in statements:
+        connection.execute(statement)
+    row = connection.execute("SELECT pg_current_xact_id()::text").fetchone()
+    assert row is not None
+    connection.commit()
+    return str(row[0])
+
+
+def _load(connection: psycopg.Connection[Any], made: Iterator[Statements], rate: int, seconds: float) -> str:
     """The id of the last transaction."""
     start, done, id = time.time(), 0, ""
-    made = transactions()
     while (now := time.time()) < start + seconds:
         while done < (now - start) * rate:
-            for statement in next(made):
-                connection.execute(statement)
-            row = connection.execute("SELECT pg_current_xact_id()::text").fetchone()
-            assert row is not None
-            id = row[0]
-            connection.commit()
+            id = _run(connection, next(made))
             done += 1
         threading.Event().wait(PACE_S)
     return id
