@@ -47,6 +47,7 @@ class Connector:
             "table.include.list": ",".join(re.escape(table) for table in captured),
             "provide.transaction.metadata": "true",
             "heartbeat.interval.ms": "1000",
+            "poll.interval.ms": "20",  # by default a change waits up to 500 ms for others
             "decimal.handling.mode": "string",
             "skipped.operations": "none",  # by default it leaves out truncated tables
             **({"signal.data.collection": self.signals} if self.signals else {}),

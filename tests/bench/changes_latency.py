@@ -142,7 +142,7 @@ def main(arguments: list[str]) -> None:
     p.add_argument("--rate", type=int, default=100, help="transactions a second")
     p.add_argument("--warm", type=float, default=20.0, help="seconds of the load before the measurement")
     p.add_argument("--seconds", type=float, default=30.0)
-    p.add_argument("--poll-ms", type=int, default=500, help="Debezium's poll.interval.ms")
+    p.add_argument("--poll-ms", type=int, default=20, help="Debezium's poll.interval.ms")
     a = p.parse_args(arguments)
     delays = measure(a.rate, a.warm, a.seconds, a.flags, a.poll_ms)
     table = Table("from the commit", "measured", "p50 ms", "p99 ms", "most ms")
