@@ -93,6 +93,7 @@ class Matching:
     def unit(self, changes: Sequence[Change], committed_at: int) -> int:
         """Gives its number."""
         self._end_until(committed_at)
+        self.brought, self.taken, self.remembered = {}, set(), {}  # a step can apply several units
         connector, store = self.connector, self.applying.store
         connector.units += 1
         connector.committed_at, self.waits.as_of = max(connector.committed_at, committed_at), self.ctx.now

@@ -163,3 +163,15 @@ def test_links_wait_in_the_list_of_the_row_that_is_missing_only() -> None:
     wanted = made.driver.bench.state(made.driver.changes.wanted, "uni")
     assert {id.partition(",")[0] for id in wanted} == {'["student"'}
     assert {len(ids.ids) for ids in wanted.values()} == {1}
+
+
+def test_several_units_of_one_step_can_complete_the_same_event() -> None:
+    made = story()
+    link = {"id": 9, "student_id": 7, "course_id": 8, "grade": None}
+    course = {"id": 8, "title": "art", "teacher": "Baz"}
+    made.send(made.transaction(lambda t: made.db.insert(t, "enrolment", link, student=None, course=None)))
+    made.send(made.transaction(made.new_student(7)))
+    made.settled(made.transaction(lambda t: made.db.insert(t, "course", course)))
+    assert made.told() == ["enroll WAIT"]
+    assert len(made.last()["rows"]) == 3
+    made.driver.bench.end()
