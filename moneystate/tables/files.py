@@ -140,7 +140,7 @@ class OpenedFile:
     def rows(self) -> Iterator[Read]:
         try:
             yield from self._source.read(self._file)
-        except (pa.ArrowException, OSError, ValueError, OverflowError) as e:
+        except (pa.ArrowException, OSError, ValueError, OverflowError, KeyError) as e:
             is_told = isinstance(e, pa.ArrowException | OSError)  # what others say may have a value
             why = next(iter(str(e).splitlines()), "").rstrip(".") if is_told else type(e).__name__
             raise SourceError(

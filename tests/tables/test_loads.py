@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 from moneystate.errors import InstanceError, SourceError
 from moneystate.kafka.topics import TopicSpec, ensure_topics
 from moneystate.tables.columns import Declared
-from moneystate.tables.files import FileSource
+from moneystate.tables.files import POLL_S, FileSource
 from moneystate.tables.loading import Choices, OnError
 from moneystate.tables.rows import Read
 from moneystate.tables.writer import TableWriter
@@ -202,50 +202,76 @@ def kill_after_each(site: Site, path: Path, steps: tuple[str, ...]) -> None:
     assert [folder.name for folder in (site.folder / "home").iterdir()] == ["digests"]
 
 
-def test_a_file_that_is_written_all_the_time_is_never_loaded_by_half(site: Site, path: Path) -> None:
-    """A thread writes one version after the other, in pieces or under another name. Each load has one version."""
-    reader = site.create()
-    stopped, rest_s, count = threading.Event(), 0.1, 200
-    chance = random.Random(1)
+class Author:
+    """Writes one version of a file after the other, in pieces or under another name. It goes on while the loader waits
+    or reads, and pauses in the middle of a file for less than a file must be at rest."""
 
-    def versions() -> None:
-        version = 0
-        while not stopped.is_set():
-            version += 1
-            text = "sku,version\n" + "".join(f"{n},{version}\n" for n in range(count))
-            if chance.random() < 0.3:
-                other = path.with_name("other")
-                other.write_text(text)
-                other.rename(path)
+    ROWS = 4_000  # more than one read of the file gives
+    REST_S = 60.0  # the loader waits without sleeping
+    MOST_WAITS = int(0.9 * REST_S / POLL_S)
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._chance = random.Random(1)
+        self._version = 0
+        self._left = ""
+        self._paused = 0
+
+    def step(self, begins: float = 0.0005) -> None:
+        if self._left:
+            self._paused += 1
+            if self._paused >= self.MOST_WAITS or self._chance.random() < 0.01:
+                self._write()
+        elif self._chance.random() < begins:
+            self._version += 1
+            lines = ["sku,version", *[f"{n},{self._version}" for n in range(self.ROWS)]]
+            self._left = "".join(f"{line}\n" for line in lines)
+            if self._chance.random() < 0.3:
+                other = self._path.with_name("other")
+                other.write_text(self._left)
+                other.rename(self._path)
+                self._left = ""
             else:
-                with path.open("w") as file:
-                    while text:
-                        piece = chance.randint(1, len(text))
-                        file.write(text[:piece])
-                        file.flush()
-                        text = text[piece:]
-                        stopped.wait(chance.uniform(0.0, 0.4 * rest_s))
-            stopped.wait(chance.uniform(0.0, 4 * rest_s))
+                self._path.write_text("")
+                self._write()
 
-    writer = threading.Thread(target=versions)
-    writer.start()
-    try:
-        until(path.exists, lambda: "a first version", 10)
-        loader = site.loader(FileSource(path, None, SKU, rest_s=rest_s))
-        refused = good = 0
-        while good < 15:
-            try:
-                loader.load()
-            except SourceError:
-                refused += 1
-                continue
-            good += 1
-            rows = reader.read()
-            assert len(rows) == count
-            assert len({row["version"] for row in rows.values()}) == 1
-    finally:
-        stopped.set()
-        writer.join()
+    def _write(self) -> None:
+        end = self._chance.randint(1, len(self._left))
+        with self._path.open("a") as file:
+            file.write(self._left[:end])
+        self._left, self._paused = self._left[end:], 0
+
+
+class BesideAuthor(FileSource):
+    """A file whose author goes on while it is read."""
+
+    def __init__(self, path: Path, author: Author) -> None:
+        super().__init__(path, None, SKU, wait=lambda _: author.step(), rest_s=author.REST_S)
+        self._author = author
+
+    def read(self, file: BinaryIO) -> Iterator[Read]:
+        for row in super().read(file):
+            self._author.step(begins=0.0002)
+            yield row
+
+
+def test_a_file_that_is_written_all_the_time_is_never_loaded_by_half(site: Site, path: Path) -> None:
+    reader, author = site.create(), Author(path)
+    author.step(begins=1.0)
+    loader = site.loader(BesideAuthor(path, author))
+    versions: set[str] = set()
+    refused = 0
+    while len(versions) < 10:
+        try:
+            loader.load()
+        except SourceError:
+            refused += 1
+            continue
+        rows = reader.read()
+        assert len(rows) == author.ROWS
+        (version,) = {row["version"] for row in rows.values()}
+        versions.add(version)
+    assert refused > 0
 
 
 def test_a_load_compares_with_what_readers_do_not_see_yet(site: Site, path: Path) -> None:
