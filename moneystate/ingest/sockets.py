@@ -138,7 +138,7 @@ class _Socket:
         text = message.get("text")
         answer_id = NO_ID
         try:
-            answer_id, document = _frame(message.get("bytes") or b"" if text is None else text)
+            answer_id, document = frame_of(message.get("bytes") or b"" if text is None else text)
             caller = self.ingest.callers.caller(self.scope)  # the token may have expired, or its key may be gone
             self.ingest.check_rate(caller, 1)
             outgoing = self.topic.outgoing(document, None, headers, caller.bounds(self.topic.name))
@@ -177,7 +177,7 @@ def _result(future: asyncio.Future[Place]) -> Place | Refused:
     return future.result()
 
 
-def _frame(content: str | bytes) -> tuple[bytes, Any]:
+def frame_of(content: str | bytes) -> tuple[bytes, Any]:
     """The id as JSON, and the record. Raises Refused."""
     try:
         frame = parse(content if isinstance(content, str) else decoded(content), MAX_RECORD_LEVELS + 1)

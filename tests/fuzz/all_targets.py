@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fuzz import engine, files, formats, outside, programs, tables
+from tests.fuzz import engine, files, formats, outside, programs, requests, tables
 from tests.fuzz.target import TARGETS
 
-__all__ = ["TARGETS", "engine", "files", "formats", "outside", "programs", "tables"]
+__all__ = ["TARGETS", "engine", "files", "formats", "outside", "programs", "requests", "tables"]

@@ -14,13 +14,18 @@ import moneystate as ms
 from moneystate.api.json_problems import problems
 from moneystate.api.json_text import parse
 from moneystate.api.plan import Plan
+from moneystate.api.plans import plan_of
 from moneystate.engine.avro import Malformed
 from moneystate.errors import ServiceError
+from moneystate.ingest.app import Limits
 from moneystate.ingest.json_schemas import Schemas
+from moneystate.ingest.options import IngestOptions, TopicOptions
+from moneystate.ingest.process import declared_topics
 from moneystate.ingest.refusals import Refused
 from moneystate.ingest.rights import Bounds
 from moneystate.ingest.topics import Outgoing, Settings, Topic, by_name, topics_of
 from tests.budget import examples
+from tests.formats.registry_server import RegistryServer
 
 
 @dataclass(frozen=True)
@@ -246,3 +251,18 @@ def first_problem(document: Any) -> str:
     except Malformed as e:
         return str(e)
     return ""
+
+
+def test_a_topic_in_confluents_format_is_registered_at_the_start() -> None:
+    """No request waits for the registry, not even the first."""
+    with RegistryServer() as registry:
+        topics = TopicOptions("c-", {"payments": "confluent"}, registry.url)
+        options = IngestOptions(["examples.orders.orders:service"], "", "127.0.0.1:0", topics, Limits())
+        taken = declared_topics(options)["payments"]
+        assert [path for path in registry.state.requests if "c-payments-value" in path]
+    members = '{"paymentId": "p", "orderId": "o", "cents": 5, "takenAt": 1769853600000}'
+    value = taken.outgoing(parse(members), None).value
+    plan = plan_of("examples.orders.orders:service")
+    codec = next(c for cls, c in plan.codecs.items() if cls.__name__ == "PaymentTaken")
+    assert value[0] == 0
+    assert codec.decode(codec.header + value[5:]).cents == 5
