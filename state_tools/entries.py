@@ -70,11 +70,13 @@ def entry_rows(
 
 
 def _of_local_run(session: SparkSession, folder: Path, group: int | None) -> DataFrame:
+    """The rows of a key group are together, as those of Spark's state are."""
     with LocalStore(folder, read_only=True) as store:
-        rows = [(grp, key, value) for grp, key, value in store.entries() if group is None or grp == group]
-    groups, keys, values = ([row[n] for row in rows] for n in range(3))
+        entries = [entry for entry in store.entries() if group is None or entry[0] == group]
+    groups, keys, values = ([entry[n] for entry in entries] for n in range(3))
     columns = [pa.array(groups, pa.int32()), pa.array(keys, pa.binary()), pa.array(values, pa.binary())]
-    return session.createDataFrame(pa.Table.from_arrays(columns, names=["grp", "entry", "content"]))
+    rows = session.createDataFrame(pa.Table.from_arrays(columns, names=["grp", "entry", "content"]))
+    return rows.repartition("grp").sortWithinPartitions("grp")
 
 
 def _entries(stored: pa.Table) -> pa.Table:

@@ -148,7 +148,7 @@ def run_job(
     command = [
         *(sys.executable, "-m", "moneystate.cli.main", "run", name, "--config", str(config), *flags),
         *("--bootstrap-servers", servers, "--checkpoint", str(folder / "checkpoint"), "--until-caught-up"),
-        *("--partitions", "2", "--topic-partitions", "1", "--key-groups", "4", "--quiet"),
+        *("--partitions", "2", "--topic-partitions", "1", "--key-groups", "4", "--quiet", "--local"),
     ]
     with log.open("wb") as written:
         process = subprocess.Popen(

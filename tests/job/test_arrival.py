@@ -107,7 +107,7 @@ class Parcels:
 
 def test_a_timer_runs_by_the_brokers_clock(broker: DevBroker, topic_prefix: str, tmp_path: Path) -> None:
     parcels = Parcels(broker.bootstrap_servers, topic_prefix, tmp_path)
-    with parcels.start() as job:
+    with parcels.start("--local") as job:
         job.wait_for(parcels.has_run, "a batch")
         check_topics(parcels.cluster, ["scans", "parcels-clock"])
         parcels.scan("a", 1)

@@ -1,4 +1,4 @@
-"""Inputs with headers, functions, fallbacks and change events through the real job: what Bench says of the same Kafka
+"""Inputs with headers, functions, fallbacks and change events through a local run: what Bench says of the same Kafka
 records, in a replay and in a bootstrap from an archive, too."""
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ class Services:
             producer.produce(record.topic, record.value, record.key, 0, headers=list(record.headers.items()))
         assert producer.flush(30) == 0
         self.moneystate(
-            *("run", *self.paths.values(), "--bound", "2s", "--bootstrap-servers", self.servers, "--key-groups", "3"),
+            *("run", "--local", *self.paths.values(), "--bound", "2s", "--key-groups", "3"),
+            *("--bootstrap-servers", self.servers),
             *("--checkpoint", folder / "checkpoints", "--partitions", "1", "--topic-partitions", "1", "--quiet"),
             "--until-caught-up",
         )

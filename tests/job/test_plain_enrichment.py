@@ -1,5 +1,5 @@
-"""The enrichment as a plain service, on a real broker and real Spark: the reference's records, after kills and in a
-replay."""
+"""The enrichment as a plain service, on a real broker, without Spark: the reference's records, after kills and in a
+replay on Spark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PlainSetup(Setup):
     """Runs the plain service in place of `enrich`."""
 
     def arguments(self, *more: str) -> list[str]:
-        return ["run", SERVICE, *super().arguments(*more)[1:]]
+        return ["run", "--local", SERVICE, *super().arguments(*more)[1:]]
 
 
 def test_a_kill_and_small_batches_give_the_references_records(

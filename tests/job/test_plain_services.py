@@ -1,5 +1,5 @@
-"""Plain services as jobs, on a real broker and real Spark: what Bench says of the same records, in whatever batches,
-after kills, side by side without a prefix, and in a replay."""
+"""Plain services as jobs on a real broker, in one process without Spark: what Bench says of the same records, in
+whatever batches, after kills, side by side without a prefix, and in a replay on Spark."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ class Services:
         """Of a run."""
         formats = ["--format", "orders=json", *(["--format", "orders-closed=json"] if ORDERS in services else [])]
         rules = RULES if ORDERS in services else RULES[:2]
-        return ["run", *services, *rules, *formats, *self.flags(checkpoint, *more)]
+        return ["run", "--local", *services, *rules, *formats, *self.flags(checkpoint, *more)]
 
     def run(self, checkpoint: Path, services: list[str], *more: str) -> Finished:
         return self.moneystate(*self.arguments(checkpoint, services, *more))

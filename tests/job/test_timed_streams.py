@@ -172,6 +172,7 @@ def check_marks(made: Chain) -> None:
     assert last == dict.fromkeys(range(4), END_OF_TIME)
 
 
+@pytest.mark.long
 def test_the_chain_writes_what_bench_says(chained: Chain) -> None:
     check_output(chained)
     check_marks(chained)

@@ -1,4 +1,4 @@
-"""A service with a topic pattern, on a real broker and real Spark: topics and partitions that are created while it runs
+"""A service with a topic pattern, on a real broker, without Spark: topics and partitions that are created while it runs
 are read, and their records have one place in the total order, whenever they were found."""
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class Sums:
 
     def arguments(self, *more: str) -> list[str]:
         flags = ("--checkpoint", str(self.checkpoint), "--partitions", "2", "--key-groups", "4", "--bound", "0s")
-        return ["run", self.reference, *self.connection, *flags, "--quiet", *more]
+        return ["run", "--local", self.reference, *self.connection, *flags, "--quiet", *more]
 
     def moneystate(self, *arguments: object) -> Finished:
         return moneystate(arguments, self.folder, self.warm)
