@@ -23,13 +23,12 @@ class DocumentMaker:
     """Makes documents. `zone`: of times without one; None: they are refused."""
 
     def __init__(self, zone: tzinfo | None) -> None:
-        self._zone = zone
         self._by_type: dict[type, Callable[[Any], Any]] = {
-            type(None): lambda value: value,
+            type(None): _same,
             str: str,
-            bool: lambda value: value,
-            Number: lambda value: value,
-            int: lambda value: Number(value),
+            bool: _same,
+            Number: _same,
+            int: Number,
             float: _double,
             Decimal: _decimal,
             datetime: lambda value: time_text(value, zone),
@@ -70,6 +69,10 @@ def time_text(moment: datetime, zone: tzinfo | None) -> str:
             raise Malformed("a time without an offset; give --zone, or add the offset in the source")
         moment = moment.replace(tzinfo=zone)
     return iso_time.from_ms((moment - _EPOCH) // _MS)
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _double(value: float) -> Number:
