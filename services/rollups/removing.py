@@ -49,16 +49,17 @@ def forget(wake: Wake, timer: ms.Timer) -> None:
     devices says."""
     ctx, shelf, outputs = wake.ctx, wake.shelf, wake.outputs
     for tier in PACKED:
-        slots = [shelf.slot(tier, start * MINUTE) for start in sorted(shelf.listed.buckets[tier.code])]
+        starts = [start * MINUTE for start in sorted(shelf.listed.buckets[tier.code])]
+        slots = [shelf.slot(tier, start) for start in starts if shelf.metrics(tier, start)]
         for chunk in sorted(shelf.listed.chunks[tier.code]):
             slots += shelf.frame(tier, chunk).slots
         for slot in slots:
             if slot is not None:
                 outputs.remove(ctx, tier, slot.start, slot.end)
     for id, minutes in wake.maps.minutes.items():
-        for number, revision in enumerate(minutes.revisions):
+        for number, digest in enumerate(minutes.digests):
             start = (int(id, 16) + number) * MINUTE
-            if revision:
+            if digest:
                 outputs.remove(ctx, MINUTES, start, start + MINUTE)
     for entries in wake.maps:
         for id in entries.ids():

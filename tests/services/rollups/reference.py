@@ -204,6 +204,8 @@ class Reference:
             del device.due[block]
             self.counts["repeated"] += len(device.repeats.pop(block, ()))
             if device.taken[block] == device.current[block]:
+                if not device.current[block] and not device.buckets["15m", block].revision:
+                    device.first.pop(block, None)  # all of it was removed before it was looked at
                 continue
             device.taken[block] = dict(device.current[block])
             changed |= self.block(id, device, block, now)
@@ -327,7 +329,7 @@ class Reference:
         device = self.devices.pop(id, None)
         for tier, start in device.buckets if device is not None else ():
             end = day_of(self.rules.zone, start)[1] if tier == "1d" else start + LENGTHS[tier]
-            if device is not None and device.buckets[tier, start].revision and now < end + self.rules.keep[tier]:
+            if device is not None and device.buckets[tier, start].shown and now < end + self.rules.keep[tier]:
                 self.out[tier, id, start].append(None)
 
 
