@@ -66,11 +66,17 @@ class Captured:
     def _await_offsets(self) -> None:
         """A connector that is killed before it has stored offsets begins with a snapshot again. What was committed
         meanwhile is a part of it, and no change."""
+        self.run_and_await_stored(5)
+
+    def run_and_await_stored(self, transactions: int) -> None:
+        """Until the connector has stored offsets of them. If all are rolled back, others follow."""
         stored = "SELECT confirmed_flush_lsn > %s FROM pg_replication_slots WHERE slot_name = %s"
+        before = len(self.committed)
         with psycopg.connect(self.dsn, autocommit=True) as connection:
             begin = connection.execute("SELECT pg_current_wal_lsn()").fetchone()
             assert begin is not None
-            self.clients.run(5)
+            while not any(one.logged for one in self.committed[before:]):
+                self.clients.run(transactions)
             until(
                 lambda: connection.execute(stored, [begin[0], self.name]).fetchone() == (True,),
                 lambda: "no offsets are stored",

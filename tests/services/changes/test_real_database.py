@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import tomllib
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,10 @@ from tests.reference.kafka_log import read_log
 from tests.reference.model import LogRecord
 from tests.services.changes.captured import Captured, differences
 from tests.services.changes.university import config_text
+
+APART = 40  # transactions that wait mode can tell apart
+SETTLE_MS, WAIT_MS = 100, 200
+HOUR_MS = 3_600_000
 
 
 def capture(captured: Captured, kills: int) -> None:
@@ -54,10 +59,7 @@ def hold(servers: str, postgres: DevPostgres, folder: Path, seed: int, kills: in
         capture(captured, kills)
     changes = ChangesService(config_of(name, full))
     bench = Bench(changes.service, seed=seed)
-    for record in arrived(servers, sorted({declared.topic for declared in changes.service.inputs})):
-        bench.send_raw(
-            record.topic, record.value, record.key, headers=dict(record.headers), timestamp_ms=record.timestamp_ms or 0
-        )
+    send(bench, servers, changes)
     events = [as_json(event) for event in bench.out(changes.events)]
     assert differences(events, captured.committed) == []
     assert {event["certainty"] for event in events} == {"TRANSACTION"}
@@ -78,8 +80,38 @@ def test_events_are_the_same_after_many_kills(
     hold(broker.bootstrap_servers, postgres, tmp_path / "worker", seed, 6, full)
 
 
+@pytest.mark.long
+def test_wait_mode_tells_the_same_of_transactions_that_are_apart(
+    broker: DevBroker, postgres: DevPostgres, tmp_path: Path
+) -> None:
+    """Without metadata of transactions. What is stored before the next one begins is further apart than the waits."""
+    name, seed = f"uni{uuid.uuid4().hex[:8]}", 5
+    settings = {"provide.transaction.metadata": "false", "heartbeat.interval.ms": "100"}
+    with Captured(broker.bootstrap_servers, postgres, tmp_path / "worker", name, seed, settings=settings) as captured:
+        captured.committed.clear()
+        for _ in range(APART):
+            captured.run_and_await_stored(1)
+        captured.worker.stop()
+    changes = ChangesService(replace(config_of(name, False), transactions=False, settle_ms=SETTLE_MS, wait_ms=WAIT_MS))
+    bench = Bench(changes.service, seed=seed)
+    send(bench, broker.bootstrap_servers, changes)
+    bench.advance(HOUR_MS)
+    ids = {one.id for one in captured.committed}
+    events = [event for event in map(as_json, bench.out(changes.events)) if event["transactionId"] in ids]
+    assert differences(events, captured.committed) == []
+    assert {event["certainty"] for event in events} == {"WAIT"}
+
+
 def config_of(connector: str, full: bool) -> Config:
     return read(Config, tomllib.loads(config_text(connector, full))["changes"], "[changes]", parse_ms)
+
+
+def send(bench: Bench, servers: str, changes: ChangesService) -> None:
+    """All that stands in the topics that the service reads."""
+    for record in arrived(servers, sorted({declared.topic for declared in changes.service.inputs})):
+        bench.send_raw(
+            record.topic, record.value, record.key, headers=dict(record.headers), timestamp_ms=record.timestamp_ms or 0
+        )
 
 
 def arrived(servers: str, topics: list[str]) -> list[LogRecord]:
