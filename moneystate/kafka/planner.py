@@ -35,6 +35,7 @@ RETRY_S = 0.5
 PEEK_S = 3.0  # a peek that finds nothing decodable in that time leaves the partition without a rate
 PEEK_RECORDS = 200
 BATCH_BYTES = 256 * 1024 * 1024  # of a batch's records, about: tasks and Spark's JVM hold it as a whole
+LOAD_RECORDS = 50_000  # of a table's first load: a batch holds all entries that it makes
 LARGEST_RECORD_BYTES = 1024 * 1024  # by a broker's default
 SIZES_EVERY_S = 10.0  # how soon larger records are noticed
 SIZE_PROBES = 3
@@ -189,9 +190,11 @@ class Planner:
         ends = log.ends
         self.loads.look(plan, ends)
         spans = {tp: (p.end, ends.get(tp, p.end)) for tp, p in plan.partitions.items()}
+        most = self.spec.max_records
         if not is_ready(plan, self.spec.inputs):  # only rows of tables are read
+            most = min(most, LOAD_RECORDS)
             spans = {tp: span if self.inputs.is_table(tp[0]) else (span[0], span[0]) for tp, span in spans.items()}
-        takes = self._share(spans)
+        takes = self._share(spans, most)
         self.idleness.look(time.monotonic())
         news = {tp for tp, p in plan.partitions.items() if ends.get(tp, p.end) > p.end}
         news |= self._in_transaction(plan, news, ends)
@@ -267,11 +270,11 @@ class Planner:
 
     # Splitting a batch by event time
 
-    def _share(self, spans: dict[plans.TopicPartition, tuple[int, int]]) -> dict[plans.TopicPartition, int]:
-        """Records to read by partition, from (first offset, end of the log)."""
+    def _share(self, spans: dict[plans.TopicPartition, tuple[int, int]], most: int) -> dict[plans.TopicPartition, int]:
+        """Records to read by partition, at most so many, from (first offset, end of the log)."""
         backlog = {tp: max(0, end - first) for tp, (first, end) in spans.items()}
         firsts = {tp: spans[tp][0] for tp, n in backlog.items() if n}
-        budget = min(self.spec.max_records, self._fitting(backlog, firsts))
+        budget = min(most, self._fitting(backlog, firsts))
         if sum(backlog.values()) <= budget:
             return backlog
         points: dict[plans.TopicPartition, dict[int, int]] = {tp: {} for tp in backlog}

@@ -54,8 +54,12 @@ class Range:
 class RangeReader:
     """One consumer and its positions. It reads about `partitions` partitions at a time."""
 
-    def __init__(self, bootstrap_servers: str, extra: dict[str, str], group: str, partitions: int = 1) -> None:
-        each = max(LEAST_OF_PARTITION, min(MOST_OF_PARTITION, FETCH_BYTES // max(1, partitions)))
+    def __init__(
+        self, bootstrap_servers: str, extra: dict[str, str], group: str, partitions: int = 1,
+        queue_bytes: int = QUEUE_BYTES,
+    ) -> None:  # fmt: skip
+        fetch_bytes = min(FETCH_BYTES, queue_bytes)
+        each = max(LEAST_OF_PARTITION, min(MOST_OF_PARTITION, fetch_bytes // max(1, partitions)))
         self.consumer: Consumer = range_consumer(
             bootstrap_servers,
             extra,
@@ -64,8 +68,8 @@ class RangeReader:
                 "fetch.wait.max.ms": 20,
                 "fetch.queue.backoff.ms": 10,
                 "queued.min.messages": 100_000,
-                "queued.max.messages.kbytes": QUEUE_BYTES // 1024,
-                "fetch.max.bytes": FETCH_BYTES,
+                "queued.max.messages.kbytes": queue_bytes // 1024,
+                "fetch.max.bytes": fetch_bytes,
                 "fetch.message.max.bytes": each,
             },
         )

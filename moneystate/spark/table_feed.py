@@ -7,7 +7,7 @@ ran, and a new worker reads the topics from their beginning.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from moneystate.api.decoder import ServiceDecoder
 from moneystate.api.runtime import ServiceProcessor
@@ -19,6 +19,9 @@ from moneystate.kafka.client import letter_of
 from moneystate.kafka.convert import converters
 from moneystate.kafka.ranges import Range, RangeReader
 from moneystate.kafka.source_spec import SourceSpec, load_decoder
+
+FEW: Final = 10_000  # records
+QUEUE_BYTES: Final = 4 * 1024 * 1024  # each worker reads all rows, so each has one
 
 
 class KafkaFeed:
@@ -33,17 +36,20 @@ class KafkaFeed:
         """Raises BrokerError, and RetentionError if the log no longer has the first of the records."""
         if self.reader is None:
             s = self.spec
-            self.reader = RangeReader(s.bootstrap_servers, s.extra, s.group, len(ranges))
+            self.reader = RangeReader(s.bootstrap_servers, s.extra, s.group, len(ranges), QUEUE_BYTES)
         codes = {self.names[code]: code for code, *_ in ranges}
         wanted = [Range(self.names[code], partition, start, end) for code, partition, start, end in ranges]
+        is_whole = False
         try:
             for message in self.reader.read(wanted):
                 letter = letter_of(message)
                 yield (codes[letter.topic], letter.partition), letter
-        except BaseException:
-            self.reader.consumer.close()
-            self.reader = None  # its position is unknown
-            raise
+            is_whole = True
+        finally:
+            # after an error its position is unknown, and after many records it holds memory that it needs no more
+            if not is_whole or sum(end - start for _, _, start, end in ranges) > FEW:
+                self.reader.consumer.close()
+                self.reader = None
 
 
 _copies: dict[str, TableCopies] = {}
