@@ -15,6 +15,7 @@ import uvicorn
 from confluent_kafka.admin import AdminClient
 
 from moneystate.api.plans import plan_of
+from moneystate.api.reference import service_at
 from moneystate.errors import JobError, SetupError
 from moneystate.ingest.app import App, Ingest
 from moneystate.ingest.metrics import Metrics
@@ -244,7 +245,8 @@ class _Process:
         m.watch("takeovers", "How often this process has taken over a key partition.", w.takeovers)
         m.watch("kafka_reached", "1: Kafka answers.", lambda: float(self.reach.is_reached))
         if self.options.metrics_port:
-            values = Labelled({"ingest": m})
+            names = ", ".join([service_at(reference).name for reference in self.options.services])
+            values = Labelled({names: m})
             expose(self.options.metrics_host, self.options.metrics_port, values, self.pulse.check, self._ready)
 
     def _ready(self) -> Health:

@@ -287,7 +287,7 @@ def test_without_a_broker_the_answer_is_503_and_then_it_goes_on(tmp_path: Path) 
             again = client.post("payments", payment(2), Idempotency_Key="k2")
             assert again.headers["idempotent-replayed"] == "true"
             assert health(metrics, "readyz") == 200
-            assert b"moneystate_ingest_records_total" in read(metrics, "metrics")
+            assert b'moneystate_ingest_records_total{service="orders",topic="payments"}' in read(metrics, "metrics")
             counts = Counter(
                 json.loads(r.value)["paymentId"] for r in written(broker.bootstrap_servers, "away-payments")
             )
