@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, TypeVar
 
 import moneystate as ms
@@ -45,8 +44,7 @@ class ViewMap(Generic[S]):
         return self.view.entry(self.state, self.key, id)
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(NamedTuple):
     """A bucket of one metric. `revision`: 0 if it was never put out; `covered`: ms in which a counter grew by its
     increase."""
 
@@ -204,7 +202,7 @@ def with_steps(points: list[Point], before: Point | None) -> list[Point]:
             if before is not None:
                 increase += stats.step(before.stats.last, its.first)
                 covered += its.first_at - before.stats.last_at
-            made.append(replace(point, increase=increase, covered=covered))
+            made.append(point._replace(increase=increase, covered=covered))
         else:
             made.append(point)
         before = point

@@ -11,9 +11,9 @@ from typing import Annotated, Final
 import moneystate as ms
 from services.rollups.catalog import Known, Settings
 from services.rollups.config import Config
-from services.rollups.outputs import exact, metric_of
+from services.rollups.outputs import exact, quantile
 from services.rollups.points import Point
-from services.rollups.records import SUM, Metric
+from services.rollups.records import SUM
 from services.rollups.tiers import DAY, DAYS, TIERS, Tier
 
 NO_VALUE: Final = float("nan")  # in packed columns
@@ -103,10 +103,22 @@ class Columns:
 
     def __init__(self, points: Sequence[Point], known: Known) -> None:
         self.points = points
-        self.metrics: list[Metric] = [metric_of(point.stats, known) for point in points]
+        self.stats = [point.stats for point in points]
         self.known = known
         self.percentiles = bool(points) and all(point.stats.bins is not None for point in points)
         self.counter = known.counter and all(point.increase is not None for point in points)
+
+    def mins(self) -> list[float]:
+        scale = self.known.scale
+        return [its.min / scale for its in self.stats]
+
+    def maxs(self) -> list[float]:
+        scale = self.known.scale
+        return [its.max / scale for its in self.stats]
+
+    def means(self) -> list[float]:
+        scale = self.known.scale
+        return [its.total / (its.count * scale) for its in self.stats]
 
     def increases(self) -> list[float]:
         return [(point.increase or 0) / self.known.scale for point in self.points]
@@ -119,8 +131,8 @@ class Columns:
     def completeness(self) -> list[float]:
         return [point.stats.count / point.expected for point in self.points]
 
-    def quantiles(self, name: str) -> list[float] | None:
-        return [getattr(its, name) for its in self.metrics] if self.percentiles else None
+    def quantiles(self, percent: int) -> list[float] | None:
+        return [quantile(its, percent, self.known.scale) for its in self.stats] if self.percentiles else None
 
 
 def series_of(
@@ -129,10 +141,10 @@ def series_of(
     its = Columns(points, known)
     return Series(
         device, known.name, known.unit, tier, settings.zone, [point.start for point in points],
-        [point.end for point in points], [point.stats.count for point in points], [m.min for m in its.metrics],
-        [m.max for m in its.metrics], [m.mean for m in its.metrics],
-        [exact(point.stats.total, known.digits) for point in points], its.quantiles("p50"), its.quantiles("p90"),
-        its.quantiles("p99"), its.increases() if its.counter else None, its.rates() if its.counter else None,
+        [point.end for point in points], [point.stats.count for point in points], its.mins(),
+        its.maxs(), its.means(),
+        [exact(point.stats.total, known.digits) for point in points], its.quantiles(50), its.quantiles(90),
+        its.quantiles(99), its.increases() if its.counter else None, its.rates() if its.counter else None,
         [point.revision for point in points], its.completeness(), bool(points) and points[-1].open,
         gaps_of(points, start, end),
     )  # fmt: skip
@@ -141,11 +153,11 @@ def series_of(
 def packed_of(device: str, known: Known, tier: str, settings: Settings, points: Sequence[Point]) -> PackedSeries:
     its = Columns(points, known)
     nothing = [NO_VALUE] * len(points)
-    p50, p90, p99 = (doubles(its.quantiles(name) or nothing) for name in ("p50", "p90", "p99"))
+    p50, p90, p99 = (doubles(its.quantiles(percent) or nothing) for percent in (50, 90, 99))
     return PackedSeries(
         device, known.name, known.unit, tier, settings.zone, whole(point.start for point in points),
         whole(point.end for point in points), whole(point.stats.count for point in points),
-        doubles(m.min for m in its.metrics), doubles(m.max for m in its.metrics), doubles(m.mean for m in its.metrics),
+        doubles(its.mins()), doubles(its.maxs()), doubles(its.means()),
         p50, p90, p99, doubles(its.increases() if its.counter else nothing),
         doubles(its.rates() if its.counter else nothing), whole(point.revision for point in points),
         doubles(its.completeness()), bool(points) and points[-1].open,

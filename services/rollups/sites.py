@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from services.rollups.points import Point
 from services.rollups.stats import Stats, added_bins
@@ -23,7 +22,7 @@ def in_digits(points: list[Point], digits: int, wanted: int) -> list[Point]:
             its.last_at, increase, None,
         )  # fmt: skip
         increase = None if point.increase is None else point.increase * by
-        made.append(replace(point, stats=stats, increase=increase))
+        made.append(point._replace(stats=stats, increase=increase))
     return made
 
 

@@ -118,26 +118,24 @@ def _write_bins(out: bytearray, bins: dict[int, int], lowest: int) -> None:
 
 def read(reader: varints.Reader, start: int, end: int, near: int) -> Stats:
     """The inverse of `write`."""
-    flags = reader.number()
+    flags, distance, spread = reader.numbers(3)
     count = flags >> FLAG_BITS
-    low = near + reader.signed()
-    spread = reader.number()
-    total, first, last = low * count, low, low
-    last_at = -1
-    if count > 1:
+    low = near + varints.signed_of(distance)
+    has_increase = flags & HAS_INCREASE
+    total, first, last, last_at = low * count, low, low, -1
+    increase: int | None = 0 if has_increase else None
+    if count == 1:
+        last_at = first_at = start + reader.number()
+    else:
         if spread:
-            total += reader.number()
-            first += reader.number()
-            last += reader.number()
-        last_at = end - 1 - reader.number()
-    first_at = start + reader.number()
-    increase: int | None = None
-    if flags & HAS_INCREASE:
-        increase = reader.number() if count > 1 else 0
+            above, first_above, last_above = reader.numbers(3)
+            total, first, last = total + above, low + first_above, low + last_above
+        before_end, after_start = reader.numbers(2)
+        last_at, first_at = end - 1 - before_end, start + after_start
+        if has_increase:
+            increase = reader.number()
     bins = _read_bins(reader, quantiles.bin_of(low)) if flags & HAS_BINS else None
-    return Stats(
-        count, low, low + spread, total, first, last, first_at, first_at if count == 1 else last_at, increase, bins
-    )
+    return Stats(count, low, low + spread, total, first, last, first_at, last_at, increase, bins)
 
 
 def _read_bins(reader: varints.Reader, lowest: int) -> dict[int, int]:
