@@ -18,11 +18,12 @@ from packaging.version import Version
 PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+)")
 PARTLY = re.compile(r"^([A-Za-z0-9._-]+)==.*sys_platform ==", re.MULTILINE)
 Pins = dict[str, list[Version]]
+PICTURES = "plot"  # the extra that is locked for development only
 
 
 def wanted_by_a_run() -> list[Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = [text for its in project["optional-dependencies"].values() for text in its]
+    extras = [text for name, its in project["optional-dependencies"].items() if name != PICTURES for text in its]
     return [Requirement(text) for text in [*project["dependencies"], *extras]]
 
 

@@ -11,7 +11,8 @@ lock() {
         --custom-compile-command "make lock" --quiet
 }
 
-lock pyproject.toml --all-extras --output-file requirements.lock "$@"
+# Pictures are no part of a run: development has what they need.
+lock pyproject.toml --extra openlineage --extra otel --output-file requirements.lock "$@"
 # What a run needs on some platforms only, development may need on all: such a package stands in both.
 # shellcheck disable=SC2046 # one word for each package
 lock requirements.in --constraint requirements.lock \

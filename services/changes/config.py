@@ -105,9 +105,10 @@ def check(service: ms.Service[Config], config: Config) -> None:
             "expected tables, found no configuration.", "give --config FILE with [changes] and [[changes.tables]]."
         )
         return
-    lines = [f"service {service.name!r}: {problem}. Do: {do}." for problem, do in mistakes(config)]
-    if lines:
-        raise ServiceError("\n".join(lines))
+    wrong = [(f"service {service.name!r}: {problem}.", f"{do}.") for problem, do in mistakes(config)]
+    if wrong:
+        *before, (problem, do) = wrong
+        raise ServiceError("\n".join([*(f"{p} Do: {d}" for p, d in before), problem]), do)
 
 
 def mistakes(config: Config) -> Iterator[tuple[str, str]]:

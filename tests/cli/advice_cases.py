@@ -432,3 +432,11 @@ def columns_that_are_missing(place: Place) -> Advice:
 @case
 def tables_that_cannot_go_on(place: Place) -> Advice:
     return of_apply(place, "apply rebuild", "orders", code=2, says="the database: expected an answer")
+
+
+@case
+def a_table_without_a_first_load(place: Place) -> Advice:
+    """The command cannot know where the rows are."""
+    texts = [text for _, text in texts_with_commands() if "(moneystate table load)" in text]
+    given = {"bootstrap-servers": NOWHERE, "topic": "prices"}
+    return Advice("\n".join(texts), "table load", given=given, code=2, says="expected a file, or --sql")

@@ -25,7 +25,8 @@ from tests.kafka.logs import Cluster
 NO_ADVICE = (
     r"moneystate run X: .*", r"moneystate apply: .*", r"moneystate X: .*", r"moneystate X \(X\)",
     r"moneystate X, Spark X, .*",
-    r"moneystate state", r"moneystate state X: .*", r"moneystate transactions abort, X",
+    r"moneystate ingest", r"moneystate table load", r"moneystate table load, twice, .*", r"moneystate serve: .*",
+    r"moneystate run rollups: .*", r"moneystate state", r"moneystate state X: .*", r"moneystate transactions abort, X",
     r"A savepoint, a stopped job's checkpoint, or HOST:PORT of `moneystate serve`\.",
     r"File of `moneystate plan --save`: .*", r"--approved X: expected a file of moneystate plan --save, .*",
 )  # fmt: skip
