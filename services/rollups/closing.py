@@ -108,7 +108,8 @@ class Wake:
             self.store(its.start, block, first_at, its.zone)
         elif first is None:  # all of its readings were removed
             self.minute_tier.put_out_block(its.start, block)
-            self.maps.minutes.delete(block_id(its.start))
+            if block_id(its.start) in self.maps.minutes:  # their revisions go on if readings come again
+                self.list_block(its.start, its.first_at)
 
     def add_tails(self, block: Block, its: OpenBlock) -> None:
         for id in tail_ids(its):
@@ -138,10 +139,15 @@ class Wake:
         end = start + QUARTER
         open_until = min(first_at + self.config.exact_ms, end + self.config.horizon_ms)
         drop_at = max(end + self.config.raw_ms, open_until)
-        if drop_at == end + self.config.raw_ms:
-            self.shelf.listed.blocks.add(start // QUARTER)
-        elif all(late.start != start for late in self.book.late):
-            self.book.late.append(LateBlock(start, drop_at))
+        listed, book = self.shelf.listed.blocks, self.book
+        known = next((late for late in book.late if late.start == start), None)
+        if known is not None:
+            known.drop_at = max(known.drop_at, drop_at)
+        elif drop_at == end + self.config.raw_ms:
+            listed.add(start // QUARTER)
+        else:
+            listed.discard(start // QUARTER)
+            book.late.append(LateBlock(start, drop_at))
 
     def stats_of(self, start: int, block: Block) -> dict[int, Stats]:
         made: dict[int, Stats] = {}

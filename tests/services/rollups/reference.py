@@ -319,6 +319,8 @@ class Reference:
     def cut(self, id: str, device: Device, e: Remove, now: int, block: int) -> bool:
         """Whether it would take a part of a bucket of which the readings are gone."""
         end = block + QUARTER
+        if block not in device.first:
+            return False
         open_until = min(device.first[block] + self.rules.exact, end + self.rules.horizon)
         if now < max(end + self.rules.raw(), open_until) or block in device.due:
             return False

@@ -112,7 +112,7 @@ def check(name: str, row: dict[str, Any], metric: Metric) -> None:
     assert metric.increase == (int(row["grown"]) / scale if METRICS[name].counter else None)
 
 
-def compare(seed: int, folder: Path, count: int = 250) -> int:
+def compare(seed: int, folder: Path, count: int = 160) -> int:
     chance = random.Random(seed)
     case = case_of(chance, zones=[its for its in ZONES if its[0] not in OVER_MIDNIGHT], order="arrival", **LONG)
     bench = Bench(rollups(case.config), seed=seed)
