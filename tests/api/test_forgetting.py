@@ -106,7 +106,6 @@ class NeedsMore:
         ({"key": lambda e: e.who}, "a field of type str"),
         ({"format": "confluent"}, "avro or json"),
     ],
-    ids=str,
 )
 def test_a_record_that_cannot_be_made_is_refused(more: dict[str, Any], told: str) -> None:
     with pytest.raises(ServiceError) as wrong:

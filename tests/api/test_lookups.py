@@ -261,7 +261,6 @@ class Required(NoOutcome):
         ({"url": "/scores/{customer:>9}"}, "a path with fields"),
         ({"url": "/scores/{"}, "a path with fields"),
     ],
-    ids=str,
 )
 def test_a_wrong_declaration_is_refused(more: dict[str, Any], told: str) -> None:
     service = ms.Service("shop")
