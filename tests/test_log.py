@@ -165,7 +165,7 @@ def test_services_of_one_run_are_told_apart(capfd: pytest.CaptureFixture[str]) -
 def test_warnings_about_variables_have_the_level_that_was_chosen(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MONEYSTATE_TOPIC", "orders")
+    monkeypatch.setenv("MONEYSTATE_TOPIKS", "orders")  # no flag has this variable
     flags = ["moneystate", "heartbeat", "--bootstrap-servers", "127.0.0.1:1", "--topics", ",", "--log-level"]
     for level, told in (("error", ["error"]), ("warning", ["warning", "error"])):
         monkeypatch.setattr("sys.argv", [*flags, level])

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable
-from dataclasses import is_dataclass
-from typing import Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar, get_type_hints, overload
+from typing import Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar, overload
 
 from moneystate.api.forgetting import FORGOTTEN, Forgetting, Forgotten
 from moneystate.api.handles import (
@@ -30,8 +28,8 @@ from moneystate.api.message import Message
 from moneystate.api.on import On
 from moneystate.api.platform_records import HeldEvents
 from moneystate.api.reading import Key, Time
-from moneystate.api.rules import problem_of
 from moneystate.api.shapes import CAMEL, STYLES
+from moneystate.api.step_checks import check_parameters, check_rules, check_signature, check_types
 from moneystate.api.table import Table
 from moneystate.api.tables import READY, TABLE_LOADED, DeclaredTable, KeepRow, TableChanges, TableIndex, TakeEffect
 from moneystate.api.types import Arrival, Unavailable
@@ -100,7 +98,7 @@ class Service(On[R], DeclaresLookups):
         self.unfit: ServiceError | None = None  # see `refuse_start`
         if wire not in STYLES:
             self.fail(f"wire={wire!r}.", f"use one of {', '.join(STYLES)}.")
-        _check_rules(self, rules)
+        check_rules(self.fail, rules)
 
     def forgetting(self, input: Input[Any], *, id: str, by: str) -> Value[Forgotten]:
         """Declares the input whose records ask to forget their key, so that `State.Forget` of the query server can
@@ -181,7 +179,7 @@ class Service(On[R], DeclaresLookups):
             self.fail(f"{where}: declared with format={other!r} and {format!r}.", "use one format for the topic.")
         for argument, function in (("decode", decode), ("fallback", fallback)):
             if function is not None:
-                self._check_signature(function, ["message"], f"{where}: {argument}=")
+                check_signature(self.fail, function, ["message"], f"{where}: {argument}=")
         declared = Input(
             self.name, topic, record, key, time, unique, within_ms, bound_ms, max_future_ms, rank, ordered, timed,
             format, decode, fallback, unavailable, partitions,
@@ -458,8 +456,8 @@ class Service(On[R], DeclaresLookups):
                 self.fail(f"{one!r} has two functions, {other} and {name}.", "put both into one function.")
             self.handlers.append((one, Handler(function, states)))
         self._check_states(states, name)
-        self._check_parameters(sources[0], states, function, name, lookup)
-        self._check_types(sources, function, name)
+        check_parameters(self.fail, sources[0], states, function, name, lookup)
+        check_types(self.fail, sources, function, name)
 
     def _register_changes(
         self, table: DeclaredTable[Any], states: tuple[Any, ...], function: Callable[..., None], name: str
@@ -470,7 +468,7 @@ class Service(On[R], DeclaresLookups):
         if table.on_change is not None:
             self.fail(f"{table._changed!r} have two functions.", "put both into one function.")
         self._check_states(states, name)
-        self._check_signature(function, ["ctx", table.record.__name__, *[state.name for state in states]], name)
+        check_signature(self.fail, function, ["ctx", table.record.__name__, *[state.name for state in states]], name)
         table.on_change, table.on_change_states = function, states
         with_rows = (table.state, *states)
         keeps = next(n for n, (source, _) in enumerate(self.handlers) if source is table.input)
@@ -490,68 +488,3 @@ class Service(On[R], DeclaresLookups):
     def _check_own(self, handle: Any, name: str) -> None:
         if handle.service != self.name:
             self.fail(f"{name}: {handle!r} belongs to the service {handle.service!r}.", "declare one on this service.")
-
-    def _check_parameters(
-        self, source: Any, states: tuple[Any, ...], function: Any, name: str, lookup: Any = None
-    ) -> None:
-        parameters = ["ctx"]
-        if isinstance(source, Input):
-            parameters.append(source.record.__name__)
-        if lookup is not None:
-            parameters.append("held")
-        elif isinstance(source, MapTimer):
-            parameters.append("id")
-        parameters.extend([state.name for state in states])
-        self._check_signature(function, parameters, name)
-
-    def _check_types(self, sources: list[Any], function: Any, name: str) -> None:
-        """Checks the annotations that the function has. mypy finds more mistakes."""
-        try:
-            hints = get_type_hints(function)
-        except (AttributeError, NameError, TypeError):
-            return  # an annotation has names that exist only for type checkers
-        if hints.pop("return", None) not in (None, type(None)):
-            self.fail(
-                f"{name}: expected a step that returns None.", "use ctx.emit(output, record), and annotate -> None."
-            )
-        types: list[Any] = [hints.get(parameter) for parameter in inspect.signature(function).parameters]
-        types += [None, None]  # for a function with fewer named parameters, such as *args
-        records = [source.record for source in sources if isinstance(source, Input)]
-        if _is_record(types[0]):
-            self.fail(
-                f"{name}: expected the context as first parameter, found {types[0].__name__}.", "declare ctx first."
-            )
-        if records and _is_record(types[1]) and types[1] not in records:
-            expected = " | ".join(record.__name__ for record in records)
-            self.fail(
-                f"{name}: expected {expected} as its event, found {types[1].__name__}.", f"declare (ctx, {expected})."
-            )
-
-    def _check_signature(self, function: Any, parameters: list[str], name: str) -> None:
-        if inspect.iscoroutinefunction(function):
-            self.fail(f"{name}: a step cannot be async: it does no I/O.", "use def, and send requests through a topic.")
-        if inspect.isgeneratorfunction(function):
-            self.fail(f"{name}: a step cannot yield.", "use ctx.emit(output, record).")
-        if not callable(function):
-            self.fail(f"{name}{function!r} is not a function.", f"pass a function of ({', '.join(parameters)}).")
-        try:
-            inspect.signature(function).bind(*parameters)
-        except TypeError as e:
-            self.fail(f"{name}{inspect.signature(function)}: {e}.", f"declare ({', '.join(parameters)}).")
-        except ValueError:
-            return  # a compiled function has no signature
-
-
-def _is_record(hint: Any) -> bool:
-    return isinstance(hint, type) and is_dataclass(hint)
-
-
-def _check_rules(service: Service[Any], rules: Any) -> None:
-    if rules is None:
-        return
-    problem = problem_of(rules)
-    if problem or not is_dataclass(rules):
-        service.fail(
-            f"rules: {problem or f'{type(rules).__name__} is not a dataclass'}.",
-            "use frozen dataclasses of numbers, strings, booleans, tuples and dicts.",
-        )

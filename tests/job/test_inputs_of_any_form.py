@@ -133,7 +133,7 @@ def test_a_dead_letter_of_a_function_has_the_original_record(services: Services)
     assert (letter.key, dict(letter.headers)["trace"]) == (b"s1", b"7")
 
 
-@pytest.mark.parametrize("name", ["mailbox", "mirror"])
+@pytest.mark.parametrize("name", [pytest.param("mailbox", marks=pytest.mark.long), "mirror"])
 def test_a_replay_and_a_bootstrap_from_an_archive_agree(services: Services, name: str) -> None:
     checkpoint, path = services.folder / "checkpoints" / name, services.paths[name]
     more = ("--service", path, "--bootstrap-servers", services.servers)

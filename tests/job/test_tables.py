@@ -165,7 +165,7 @@ def ready(port: int) -> tuple[int, str]:
 def test_other_inputs_wait_for_the_first_load(shop: Pricing, way: tuple[str, ...]) -> None:
     shop.order(1, now_ms() - HOUR_MS, "a", "eve")
     port = free_port()
-    with shop.start("--metrics-port", str(port), *way) as job:
+    with shop.start("--metrics-port", str(port), "--idle-timeout", "2s", *way) as job:
         job.wait_for(lambda: ready(port)[0] == 503 and "first load" in ready(port)[1], "it waits for the loads")
         assert "moneystate table load" in job.err()
         load(shop)

@@ -68,7 +68,7 @@ def _live(setup: Setup) -> None:
     log = small_workload("--events", "1200")
     setup.create_inputs()
     setup.send(log[:800])
-    with setup.start(*FLAGS) as job:
+    with setup.start(*FLAGS, "--idle-timeout", "2s") as job:
         job.wait_for(lambda: ENRICHED in setup.topics() and bool(setup.enriched()), "the first outputs")
         setup.send(log[800:])
         before = len(setup.enriched())

@@ -249,7 +249,7 @@ def test_a_job_that_lacks_one_permission_names_it(secured: Secured, setup: Setup
     assert_denied(commands, "enrich", commands.job("--until-caught-up"))
 
 
-@pytest.mark.parametrize("mechanism", [SCRAM, OAUTH])
+@pytest.mark.parametrize("mechanism", [SCRAM, pytest.param(OAUTH, marks=pytest.mark.long)])
 def test_a_wrong_secret_is_told_as_such_and_not_repeated(
     monkeypatch: pytest.MonkeyPatch, secured: Secured, setup: Setup, mechanism: str
 ) -> None:

@@ -13,7 +13,7 @@ from moneystate.api.reference import service_at
 from moneystate.cli.known_services import KNOWN
 from moneystate.testing import Bench
 
-ANY = {str: "any", int: 0, "str": "any", "int": 0}
+ANY = {str: "any", int: 0, "str": "any", "int": 0, "From": 0, "ms.Millis": 1}
 LIMITED = [
     pytest.param(service, query, id=f"{service.name}-{query.__name__}")
     for paths in KNOWN.values()
