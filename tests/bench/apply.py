@@ -220,7 +220,7 @@ def delays(site: Site, seconds: int, per_s: int) -> tuple[list[float], list[floa
     with site.applying(config):
         until(lambda: site.sql("SELECT to_regclass('moneystate_positions')") != [(None,)], lambda: "no start", WITHIN_S)
         site.send("paced", iter([{"id": "first", "cents": 1, "sent_at": time.time()}]))
-        until(lambda: site.applied("paced") > 0, lambda: "no commit", WITHIN_S)
+        until(lambda: bool(reader.consume(1, 0.1)), lambda: "no notice", WITHIN_S)  # the relay has begun
         begun = time.monotonic()
         sent = 0
         while (passed := time.monotonic() - begun) < seconds + 2:
