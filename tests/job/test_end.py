@@ -84,6 +84,7 @@ def test_a_jvm_that_is_killed_is_one_line_and_code_5(setup: Setup) -> None:
     assert str(setup.checkpoint / "moneystate" / "driver.log") in done.err
 
 
+@pytest.mark.long
 def test_what_a_killed_run_leaves_is_removed_by_the_next(setup: Setup) -> None:
     setup.create_inputs()
     setup.send(small_workload("--events", "700", "--flush-marker"))

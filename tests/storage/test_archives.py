@@ -14,6 +14,7 @@ from tests.job.harness import Setup, small_workload
 from tests.storage.hdfs import Hdfs
 
 
+@pytest.mark.long
 def test_an_archive_in_a_store_gives_the_state_that_kafka_gives(setup: Setup, hdfs: Hdfs, tmp_path: Path) -> None:
     address = f"{hdfs.address}/{setup.prefix}/archive"
     setup.create_inputs()
