@@ -167,7 +167,7 @@ def serve(
         page_token_key=page_token_key,
         kafka_config=kafka_settings(kafka_config_file, kafka_config),
         security=Security(
-            tls_cert, tls_key, tls_ca, token_key, token_audience, token_issuer, scopes, audit_log
+            tls_cert, tls_key, tls_ca, token_key, token_audience, token_issuer, audit_log, scopes
         ),
         limits=Limits(max_streams, max_streams_per_caller, max_calls, max_calls_per_caller),
     )  # fmt: skip

@@ -12,22 +12,12 @@ from moneystate.ingest.callers import Callers
 from moneystate.ingest.rights import rights_of
 from moneystate.kafka.topics import AS_THE_BROKER, Replication
 from moneystate.serving import addresses
-from moneystate.serving.tls import TlsFiles, check_exposure, check_security, open_ends
+from moneystate.serving.tls import SecurityFlags, TlsFiles, check_exposure, check_security
 from moneystate.serving.tokens import TokenCheck
 
 
 @dataclass(frozen=True)
-class Security:
-    """Transport security, tokens and the audit log. Empty: not used."""
-
-    tls_cert: str = ""
-    tls_key: str = ""
-    client_ca: str = ""
-    token_key: str = ""
-    token_audience: str = ""
-    token_issuer: str = ""
-    audit_log: str = ""
-
+class Security(SecurityFlags):
     def check(self, address: str) -> None:
         """Raises ConfigError for options that contradict each other, or that are unsafe at `address`."""
         check_security(self)
@@ -44,14 +34,12 @@ class Security:
 
     def certificates(self) -> Certificates | None:
         """Raises ConfigError."""
-        return Certificates(TlsFiles(self.tls_cert, self.tls_key, self.client_ca)) if self.tls_cert else None
+        files = self.tls_files()
+        return None if files is None else Certificates(files)
 
     def audit(self) -> Audit:
         """Raises ConfigError."""
         return Audit(self.audit_log)
-
-    def warnings(self) -> list[str]:
-        return open_ends(self)
 
     def in_words(self, address: str) -> str:
         transport = "mutual TLS" if self.client_ca else "TLS" if self.tls_cert else "no TLS"

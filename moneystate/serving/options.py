@@ -12,22 +12,13 @@ from moneystate.serving.audit import Audit
 from moneystate.serving.callers import SCOPES, Callers, scopes_of
 from moneystate.serving.grpc_tls import server_credentials
 from moneystate.serving.limits import Limits
-from moneystate.serving.tls import TlsFiles, check_exposure, check_security, open_ends
+from moneystate.serving.tls import SecurityFlags, check_exposure, check_security
 from moneystate.serving.tokens import TokenCheck
 
 
 @dataclass(frozen=True)
-class Security:
-    """Transport security, tokens and the audit log. Empty: not used."""
-
-    tls_cert: str = ""
-    tls_key: str = ""
-    client_ca: str = ""
-    token_key: str = ""
-    token_audience: str = ""
-    token_issuer: str = ""
+class Security(SecurityFlags):
     scopes: str = ""  # of callers if no tokens are required, separated by commas
-    audit_log: str = ""
 
     def check(self, address: str) -> None:
         """Raises ConfigError for options that contradict each other, or that are unsafe at `address`."""
@@ -70,17 +61,12 @@ class Security:
 
     def credentials(self) -> grpc.ServerCredentials | None:
         """Raises ConfigError."""
-        if not self.tls_cert:
-            return None
-        return server_credentials(TlsFiles(self.tls_cert, self.tls_key, self.client_ca))
+        files = self.tls_files()
+        return None if files is None else server_credentials(files)
 
     def audit(self) -> Audit:
         """The audit log. It is on by default if callers can be told apart. Raises ConfigError."""
         return Audit(self.audit_log or ("-" if self.token_key or self.client_ca else ""))
-
-    def warnings(self) -> list[str]:
-        """Warnings for the operator about what the flags leave open."""
-        return open_ends(self)
 
     def in_words(self, address: str) -> str:
         transport = "mutual TLS" if self.client_ca else "TLS" if self.tls_cert else "no TLS"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from moneystate.errors import ConfigError
 from moneystate.serving import addresses
@@ -42,21 +42,26 @@ class TlsFiles:
             ) from None
 
 
-class SecurityFlags(Protocol):
-    """Empty: not given."""
+@dataclass(frozen=True)
+class SecurityFlags:
+    """Transport security, tokens and the audit log of a server. Empty: not used."""
 
-    @property
-    def tls_cert(self) -> str: ...
-    @property
-    def tls_key(self) -> str: ...
-    @property
-    def client_ca(self) -> str: ...
-    @property
-    def token_key(self) -> str: ...
-    @property
-    def token_audience(self) -> str: ...
-    @property
-    def token_issuer(self) -> str: ...
+    tls_cert: str = ""
+    tls_key: str = ""
+    client_ca: str = ""
+    token_key: str = ""
+    token_audience: str = ""
+    token_issuer: str = ""
+    audit_log: str = ""
+
+    def tls_files(self) -> TlsFiles | None:
+        return TlsFiles(self.tls_cert, self.tls_key, self.client_ca) if self.tls_cert else None
+
+    def warnings(self) -> list[str]:
+        """Warnings for the operator about what the flags leave open."""
+        if self.token_key and not self.token_audience:
+            return ["without --token-audience, tokens that their issuer made for other services are accepted too."]
+        return []
 
 
 def check_security(flags: SecurityFlags) -> None:
@@ -85,10 +90,3 @@ def check_exposure(flags: SecurityFlags, address: str, could: str) -> None:
             "without encryption or without authentication.",
             "add --tls-cert, --tls-key, and --token-key or --tls-ca.",
         )
-
-
-def open_ends(flags: SecurityFlags) -> list[str]:
-    """Warnings for the operator about what the flags leave open."""
-    if flags.token_key and not flags.token_audience:
-        return ["without --token-audience, tokens that their issuer made for other services are accepted too."]
-    return []
