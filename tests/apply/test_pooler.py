@@ -16,10 +16,10 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from moneystate.devpostgres import process
-from tests.apply.harness import ROOT, Site
+from tests.apply.harness import Site
 from tests.apply.model import LARGE, MOVEMENTS, Balances, movements
+from tests.apply.test_operation import BALANCES, TARGETS
 
-BALANCES = ROOT / "examples" / "balances"
 ADDRESS = "127.0.0.1"
 CONFIG = """
 [databases]
@@ -31,17 +31,6 @@ unix_socket_dir =
 auth_type = any
 pool_mode = transaction
 server_round_robin = 1
-"""
-TARGETS = """
-[rows.orders]
-topic = "orders"
-key = "id"
-table = ["public", "orders"]
-
-[handler.movements]
-topic = "movements"
-handler = "balances:move"
-notifications = "large-changes"
 """
 
 

@@ -8,23 +8,15 @@ import pytest
 
 from moneystate.spark.checkpoint import Checkpoint
 from tests.job.harness import ENRICHED, Setup, counts, moneystate, small_workload
-from tests.reference.model import Rules
+from tests.job.test_workload import FLAGS as ON_SPARK
+from tests.job.test_workload import RULES, check_bounded_run
 
-RULES = Rules(lookup=False, session_ttl_ms=600_000, dedup_ttl_ms=20_000, session_wait_ms=30_000)
-FLAGS = ("--local", "--session-ttl", "10m", "--dedup-ttl", "20s", "--session-wait", "30s", "--json")
+FLAGS = ("--local", *ON_SPARK)
 BOUNDED = ("--until-caught-up", "--drain", *FLAGS)
 
 
 def test_a_bounded_run_gives_the_references_output_once(setup: Setup) -> None:
-    log = small_workload("--events", "1200", "--flush-marker")
-    setup.create_inputs()
-    setup.send(log)
-    done = setup.run(*BOUNDED, "--max-records-per-batch", str(len(log) // 4 + 1))
-    want = setup.check_output(RULES, drain=True)
-    assert done.totals["records"] == len(log)
-    assert done.totals["batch"] in (4, 5)
-    assert {name: done.totals[name] for name in counts(want)} == counts(want)
-    assert setup.refused(*BOUNDED).code == 4  # a drained checkpoint has come to its end
+    check_bounded_run(setup, "--local")
     elsewhere = setup.refused(*[flag for flag in BOUNDED if flag != "--local"])
     assert "expected the checkpoint of a job on Spark, found that of a local run" in elsewhere.err
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from moneystate.tables.demo.service import Discount, Order, Price, Priced, discounts, priced, prices, pricing
 from moneystate.testing import Bench
-from tests.demo.test_demo import environment, started_in
-
-RUN_S = 170
+from tests.demo.running import check_demo
 
 
 def test_an_order_meets_the_rows_that_hold_when_it_comes() -> None:
@@ -32,14 +28,4 @@ def test_an_order_meets_the_rows_that_hold_when_it_comes() -> None:
 
 @pytest.mark.long
 def test_each_order_meets_its_rows_and_nothing_is_left_over(tmp_path: Path) -> None:
-    folder = tmp_path / "temp folder"
-    folder.mkdir()
-    command = [sys.executable, "-m", "moneystate.cli.main", "demo", "tables"]
-    done = subprocess.run(
-        command, env=environment(folder), capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=RUN_S
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "8 orders held." in done.stdout
-    assert "BROKEN" not in done.stdout
-    assert list(folder.iterdir()) == []
-    assert started_in(folder) == []
+    check_demo("tables", tmp_path, "8 orders held.")
