@@ -28,7 +28,7 @@ from moneystate.spark.observer import Trigger
 from moneystate.spark.progress import BatchProgress, InputProgress
 from services.enrichment.job import enrichment_job
 from services.enrichment.rules import Rules
-from tests.ops import rules
+from tests.ops import edges, rules
 
 assert rules.promtool() is not None, "promtool is missing: make test ARGS=tests/ops, or apt-get install prometheus"
 
@@ -39,7 +39,10 @@ A_MINUTE = 100  # records, replies and queries
 
 @dataclass
 class World:
-    """A job, a lookup worker and a query server, minute by minute. The fields are what happens in each minute."""
+    """A job, a lookup worker, a query server and what brings records, minute by minute.
+
+    The fields are what happens in each minute.
+    """
 
     up: int = 1
     started: bool = True
@@ -59,6 +62,10 @@ class World:
     behind_s: float = 0.0
     refused: int = 0  # queries that end as UNAVAILABLE
     query_s: float = 0.002
+    load_fails: bool = False
+    reaches_kafka: bool = True
+    not_taken: int = 0  # requests to the ingest server that end as QUEUE_FULL
+    ingest_s: float = 0.004
 
     minute: int = 0
     now_s: float = 1_000_000.0
@@ -70,6 +77,7 @@ class World:
         self.job = JobMetrics(spec, self.health, lambda: self.now_s)
         self.lookup, self.replica = LookupMetrics(), serving.Metrics()
         self.lookup.watch(lambda: 1, lambda: self.oldest_s)
+        self.table, self.ingest = edges.Table(lambda: self.now_s, rules.STEP_S), edges.Ingest()
         self.counts: defaultdict[str, int] = defaultdict(int)
 
     def live(self, minutes: int) -> rules.Series:
@@ -81,6 +89,9 @@ class World:
                 self._batch()
             self._lookups()
             self._queries()
+            self.table.fails, self.ingest.reaches_kafka = self.load_fails, self.reaches_kafka
+            self.table.minute()
+            self.ingest.minute(A_MINUTE, self.not_taken, self.ingest_s)
             self._scrape()
             self.minute += 1
         return self.series
@@ -129,6 +140,8 @@ class World:
             "job": self.job,
             "lookup": self.lookup.registry,
             "replica": self.replica.registry,
+            "table": self.table.metrics,
+            "ingest": self.ingest.metrics,
         }
         for command, collector in collectors.items():
             place = {"job": f"moneystate-{command}", "instance": command}
@@ -168,11 +181,15 @@ FAULTS: list[tuple[dict[str, Any], set[str]]] = [
     ({"behind_s": 61}, {"MoneystateReplicaLags"}),
     ({"refused": 2}, {"MoneystateQueriesFail"}),
     ({"query_s": 0.9}, {"MoneystateQueriesSlow"}),
+    ({"load_fails": True}, {"MoneystateTableNotLoaded"}),
+    ({"reaches_kafka": False, "not_taken": A_MINUTE}, {"MoneystateIngestWithoutKafka"}),
+    ({"not_taken": 2}, {"MoneystateIngestRefuses"}),
+    ({"ingest_s": 0.9}, {"MoneystateIngestSlow"}),
 ]  # fmt: skip
 # Some of it is normal: below each threshold nothing fires.
 NORMAL: list[dict[str, Any]] = [
-    {"dead_letters": 1, "late": 5, "failed": 5, "refused": 1},
-    {"lag_s": 800, "oldest_s": 100, "behind_s": 50, "batch_s": 9, "query_s": 0.09},
+    {"dead_letters": 1, "late": 5, "failed": 5, "refused": 1, "not_taken": 1},
+    {"lag_s": 800, "oldest_s": 100, "behind_s": 50, "batch_s": 9, "query_s": 0.09, "ingest_s": 0.09},
 ]
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from moneystate.devpostgres import DevPostgres
 from moneystate.kafka.topics import TopicSpec, ensure_topics
+from tests.ops.rules import check_healthy
 from tests.scrape import health, scraped
 from tests.tables.harness import Ran, Site
 
@@ -131,6 +132,7 @@ def test_a_loader_that_stays_answers_for_itself(command: Command) -> None:
     assert page.value("moneystate_table_rows", site.topic) == 2
     assert page.value("moneystate_table_changed_rows_total", site.topic) == 2
     assert page.value("moneystate_table_load_age_seconds", site.topic) < 60
+    check_healthy(page, "moneystate_table_", site.folder)
     process.terminate()
     assert process.wait(30) == 0, site.log()
 
