@@ -1,6 +1,6 @@
-"""`python -m tests.bench KIND`, of which there are backlog, apply, services, latency, scale, steady, query, bootstrap,
-gaps, reconciliation, stock, stock-latency, changes-latency, large-pool, maps, together, ingest, telemetry, rescale,
-replicas, executors, costs, start, tables, partitioning and memory: see --help of each."""
+"""`python -m tests.bench KIND`, of which there are backlog, apply, services, latency, scale, steady, rollups-steady,
+query, bootstrap, gaps, reconciliation, stock, stock-latency, changes-latency, large-pool, maps, together, ingest,
+telemetry, rescale, replicas, executors, costs, start, tables, partitioning and memory: see --help of each."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ from tests.bench import (
     reconciliation,
     replicas,
     rescale,
+    rollups_steady,
     scale,
     services,
     start,
@@ -158,6 +159,7 @@ KINDS = {
     "gaps": gaps.main,
     "scale": scale.main,
     "start": start.main,
+    "rollups-steady": rollups_steady.main,
     "steady": steady.main,
     "changes": changes.main,
     "stock": stock.main,
