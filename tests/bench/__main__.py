@@ -1,6 +1,7 @@
-"""`python -m tests.bench KIND`, of which there are backlog, apply, services, latency, scale, steady, rollups-steady,
-query, bootstrap, gaps, reconciliation, stock, stock-latency, changes-latency, large-pool, maps, together, ingest,
-telemetry, rescale, replicas, executors, costs, start, tables, partitioning and memory: see --help of each."""
+"""`python -m tests.bench KIND`, of which there are backlog, apply, services, latency, scale, steady, rollups-backlog,
+rollups-queries, rollups-steady, query, bootstrap, gaps, reconciliation, stock, stock-latency, changes-latency,
+large-pool, maps, together, ingest, telemetry, rescale, replicas, executors, costs, start, tables, partitioning and
+memory: see --help of each."""
 
 from __future__ import annotations
 
@@ -35,6 +36,8 @@ from tests.bench import (
     reconciliation,
     replicas,
     rescale,
+    rollups_backlog,
+    rollups_queries,
     rollups_steady,
     scale,
     services,
@@ -159,6 +162,8 @@ KINDS = {
     "gaps": gaps.main,
     "scale": scale.main,
     "start": start.main,
+    "rollups-backlog": rollups_backlog.main,
+    "rollups-queries": rollups_queries.main,
     "rollups-steady": rollups_steady.main,
     "steady": steady.main,
     "changes": changes.main,
