@@ -9,12 +9,12 @@ from moneystate.api.codec import Codec
 from moneystate.api.handles import Output
 from moneystate.api.plan import Plan
 from moneystate.api.plan_parts import OutputPlan, TimerPlan
-from moneystate.api.reading import key_bytes, key_text
+from moneystate.api.reading import checked_time, key_bytes, key_text
 from moneystate.engine.avro import HEADER_BYTES, Malformed, long_bytes, string_bytes
 from moneystate.engine.effects import Effects
 from moneystate.engine.items import KEY, PARTITION, SET_AT, TIME, TOPIC, Header, Item
 from moneystate.engine.limits import MAX_KEYS, largest_message
-from moneystate.engine.place import PLACE, cause_of, place_of, topic_of, where
+from moneystate.engine.place import PLACE, RECORD_TIME, cause_of, place_of, time_bytes, topic_of, where
 from moneystate.errors import StepError
 
 LINEAGE: Final = "lineage"
@@ -63,6 +63,7 @@ class Emission:
         in_json = output.topic in self.in_json
         value = plan.codec.encode_for_json(record) if in_json else plan.codec.encode(record)
         lineage = self._lineage_headers()
+        dated = self._record_time(plan, record)
         if len(keys) > MAX_KEYS:
             raise StepError(
                 f"{output!r}: expected at most {MAX_KEYS:,} keys of one record, found {len(keys):,}.",
@@ -72,7 +73,17 @@ class Emission:
             if len(key) + len(value) > SURELY_FITS:
                 self._check_size(output, key, value, plan.codec, in_json)
             headers = [*lineage, (PLACE, self._next_place())] if output.timed else lineage
-            self.effects.emit(plan.stream, key, value, headers)
+            self.effects.emit(plan.stream, key, value, headers + dated if dated else headers)
+
+    def _record_time(self, plan: OutputPlan, record: object) -> list[Header]:
+        """The header that tells the sink which Kafka timestamp the record gets, if the output declares one."""
+        if plan.record_time is None:
+            return []
+        try:
+            time_ms = checked_time(plan.record_time(record))
+        except Malformed as e:
+            raise StepError(f"{plan.output!r}: {plan.output.record_time}: {e}.", "give each record a time.") from None
+        return [(RECORD_TIME, time_bytes(time_ms))]
 
     def _check_size(self, output: Output[Any], key: bytes, value: bytes, codec: Codec, in_json: bool) -> None:
         """A topic takes no larger record, so the sink could not write it."""

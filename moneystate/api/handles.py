@@ -78,7 +78,7 @@ class Output(Generic[T]):
 
     def __init__(
         self, service: str, topic: str, record: type[T], key: Key, compacted: bool, timed: bool, partitions: int | None,
-        format: str, keep_ms: int = NO_LIMIT,
+        format: str, keep_ms: int = NO_LIMIT, record_time: str | None = None,
     ) -> None:  # fmt: skip
         self.service = service
         self.topic = topic
@@ -89,6 +89,7 @@ class Output(Generic[T]):
         self.timed = timed  # other services may read it in this service's order
         self.partitions = partitions
         self.format = format
+        self.record_time = record_time  # the field with the Kafka timestamp; None: that of the writing
 
     def of_topic(self) -> tuple[object, ...]:
         """The settings that all outputs of a topic share."""

@@ -170,6 +170,7 @@ def plain_job(reference: str, rules: Mapping[str, Any]) -> JobSpec:
         code=code_of(service),
         functions=digests_of(service),
         timed=list(dict.fromkeys([o.topic for o in service.outputs if o.timed])),
+        dated=list(dict.fromkeys([o.topic for o in service.outputs if o.record_time is not None])),
         created={o.topic: Stream(o.partitions, o.compacted, o.keep_ms) for o in service.outputs},
         copies_tables=any(not table.local for table in service.tables.values()),
         counters=_counters(service),

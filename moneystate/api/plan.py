@@ -124,7 +124,9 @@ class Plan:
             keys = KeyReader(codec.record, output.key, self._where(output))
             if keys.needs_headers:
                 service.fail(f"{output!r}: key={output.key!r}, but an output has no headers.", "use a field.")
-            self.outputs[output] = OutputPlan(output, self.streams.index(output.topic), codec, keys)
+            self.outputs[output] = OutputPlan(
+                output, self.streams.index(output.topic), codec, keys, self._where(output)
+            )
         self.dead_letter_stream = len(self.streams)
         self.heartbeat = Codec(HEARTBEAT_RECORD)
         self.lineage = header_of(LINEAGE_RECORD)

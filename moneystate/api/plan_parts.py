@@ -112,9 +112,12 @@ class TimerPlan:
 
 
 class OutputPlan:
-    def __init__(self, output: Output[Any], stream: int, codec: Codec, keys: KeyReader) -> None:
+    def __init__(self, output: Output[Any], stream: int, codec: Codec, keys: KeyReader, where: str) -> None:
         self.output = output
         self.stream = stream
         self.codec = codec
         self.cls = codec.record.cls
         self.keys = keys
+        self.record_time: Callable[[Any], int] | None = (
+            None if output.record_time is None else time_reader(codec.record, output.record_time, where)
+        )

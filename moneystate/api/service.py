@@ -190,14 +190,15 @@ class Service(On[R], DeclaresLookups):
 
     def output(
         self, topic: str, record: type[T], *, key: Key, compacted: bool = False, timed: bool = False,
-        partitions: int | None = None, keep_ms: int = NO_LIMIT, format: str = "avro",
+        partitions: int | None = None, keep_ms: int = NO_LIMIT, format: str = "avro", record_time: str | None = None,
     ) -> Output[T]:  # fmt: skip
         """Declares records of one type in a topic that the service writes. A topic with several types needs an output
         for each.
 
         - `key`: how to read the record's key.
         - `compacted`: the topic keeps only the last record of a key.
-        - `keep_ms`: a new compacted topic also deletes records that were written longer ago.
+        - `keep_ms`: a new compacted topic also deletes records with an older Kafka timestamp.
+        - `record_time`: a field with the time that becomes the Kafka timestamp. None: the time of the writing.
         - `timed`: other services can read the topic in this service's order, as a timed stream.
         - `partitions`: how many a new topic gets. None: the run's default.
         """
@@ -216,7 +217,7 @@ class Service(On[R], DeclaresLookups):
             )
         if any(o.topic == topic and o.record is record for o in self.outputs):
             self.fail(f"{where}: declared twice with {record.__name__}.", "declare it once.")
-        declared = Output(self.name, topic, record, key, compacted, timed, partitions, format, keep_ms)
+        declared = Output(self.name, topic, record, key, compacted, timed, partitions, format, keep_ms, record_time)
         if any(o.topic == topic and o.of_topic() != declared.of_topic() for o in self.outputs):
             self.fail(
                 f"{where}: declared with different formats, partitions, compacted, keep_ms or timed.",

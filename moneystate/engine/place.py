@@ -40,6 +40,7 @@ from moneystate.engine.items import END_OF_TIME, NO_TIME, OFFSET, PARTITION, TIM
 
 PLACE: Final = "place"
 MARK: Final = "mark"
+RECORD_TIME: Final = "record-time"  # the last header of an output, which the sink turns into the Kafka timestamp
 SIGN: Final = 1 << 63
 TIME_BYTES: Final = 8
 CARRIED: Final = b"\x01"  # no canonical value and no timer's value begins with it
@@ -187,3 +188,15 @@ def time_of(content: bytes | None) -> int | None:
         return None
     time = int.from_bytes(content[:TIME_BYTES], "big") - SIGN
     return time if NO_TIME <= time <= END_OF_TIME else None
+
+
+def without_record_time(headers: list[Header]) -> tuple[list[Header], int]:
+    """Those that Kafka gets, and the Kafka timestamp in ms. 0: that of the writing, as for a producer.
+
+    A time before 1970 becomes 1, the first that Kafka takes.
+    """
+    if not headers or headers[-1][0] != RECORD_TIME:
+        return headers, 0
+    time_ms = time_of(headers[-1][1])
+    assert time_ms is not None
+    return headers[:-1], max(time_ms, 1)

@@ -63,7 +63,7 @@ from moneystate.engine.marker import (
     fenced_key,
     marker_key,
 )
-from moneystate.engine.place import MARK, partition_of, partitions_of, time_bytes
+from moneystate.engine.place import MARK, partition_of, partitions_of, time_bytes, without_record_time
 from moneystate.engine.processor import Change, Convert
 from moneystate.errors import BrokerError, InstanceError, LateAttemptError, MarkerError
 from moneystate.kafka import sizes
@@ -109,6 +109,7 @@ class SinkConfig:
     # Topics without prefix whose progress is in the application's consumer group.
     inputs: list[str] = field(default_factory=list)
     timed: dict[int, int] = field(default_factory=dict)  # timed streams, with the number of partitions of each
+    dated: list[int] = field(default_factory=list)  # streams whose records may say their Kafka timestamp
     writers: int = 1  # number of output partitions that have key groups
 
     def end_key(self, partition: int) -> bytes:
@@ -269,11 +270,15 @@ class PartitionSink:
 
     def write(self, outputs: Iterable[Output]) -> None:
         """Step 4, for the records of the streams."""
-        streams, timed = self.config.streams, self.config.timed
+        streams, timed, dated = self.config.streams, self.config.timed, self.config.dated
         for stream, key, value, headers in outputs:
-            if stream in timed:
-                to = partition_of(key, self.partition, self.config.writers, timed[stream])
-                self._produce(streams[stream], key, value, headers=headers, partition=to)
+            if stream in timed or stream in dated:
+                more: dict[str, Any] = {}
+                if stream in timed:
+                    more["partition"] = partition_of(key, self.partition, self.config.writers, timed[stream])
+                if stream in dated:
+                    headers, more["timestamp"] = without_record_time(headers)
+                self._produce(streams[stream], key, value, headers=headers, **more)
                 continue
             self._produce(streams[stream], key, value, headers=headers) if headers else self._produce(
                 streams[stream], key, value

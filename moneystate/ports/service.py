@@ -98,6 +98,7 @@ class JobSpec:
     # Output streams whose topics are created with other settings than the rest.
     created: Mapping[str, Stream] = field(default_factory=dict)
     timed: Sequence[str] = ()  # output streams that carry their writer's order
+    dated: Sequence[str] = ()  # output streams whose records say their Kafka timestamp
     # The schemas (in hex) that it can read, by state; see `STATE_SCHEMAS`.
     readable: Mapping[str, Collection[str]] = field(default_factory=dict)
     code: str = ""  # digest of the functions of a plain service; empty: users write none

@@ -108,5 +108,6 @@ class TaskSpecs:
             topic_prefix=o.topic_prefix,
             inputs=[t.name for t in self.spec.inputs],
             timed=self.timed,
+            dated=[self.spec.streams.index(name) for name in self.spec.dated],
             writers=self.writers(),
         )

@@ -290,6 +290,10 @@ MISTAKES: dict[str, tuple[Declare, str]] = {
     "output twice": (
         lambda s: [s.output("o", Placed, key=key) for key in ("order_id", "cents")], "output 'o': declared twice"
     ),
+    "output with a record time that is none": (
+        lambda s: s.output("o", Placed, key="order_id", record_time="cents"),
+        "output 'o': time='cents' is not a time. Do: declare the field Placed.cents as ms.Millis.",
+    ),
     "output of two formats": (
         lambda s: (s.output("o", Placed, key="order_id"), s.output("o", Needs, key="cents", format="json")),
         "output 'o': declared with different formats, partitions, compacted, keep_ms or timed. Do: use the same for "

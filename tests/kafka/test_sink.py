@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from moneystate.engine.marker import Decision, Marker, marker_key
+from moneystate.engine.place import RECORD_TIME, time_bytes
 from moneystate.errors import BrokerError, MarkerError
 from moneystate.kafka import claims
 from moneystate.kafka.markers import read_markers
@@ -85,6 +86,23 @@ def test_what_was_produced_and_not_committed_is_never_seen(cluster: Cluster) -> 
     assert values(config) == [b"v0", b"v1"]
     everything = read_log(config.bootstrap_servers, [config.streams[0]], isolation="read_uncommitted")[0]
     assert b"lost" in [record.value for record in everything]
+
+
+def test_an_output_that_says_its_time_has_it_as_the_kafka_timestamp(cluster: Cluster) -> None:
+    config = replace(config_of(cluster), dated=[0])
+    sink = PartitionSink(config, 0)
+    assert sink.open(batch(0)) is Decision.WRITE
+    lineage = ("lineage", b"from")
+    for name, time_ms in (("then", 1_000_000), ("before 1970", -5)):
+        sink.write([(0, name.encode(), b"v", [lineage, (RECORD_TIME, time_bytes(time_ms))])])
+    sink.write([(0, b"now", b"v", [lineage]), (0, b"gone", None, [])])
+    sink.commit(batch(0))
+    values(config)
+    log = {r.key: r for r in read_log(config.bootstrap_servers, [config.streams[0]])[0]}
+    assert [log[key].timestamp_ms for key in (b"then", b"before 1970")] == [1_000_000, 1]
+    year_2020_ms = 1_577_836_800_000
+    assert all((log[key].timestamp_ms or 0) > year_2020_ms for key in (b"now", b"gone"))
+    assert [log[key].headers for key in (b"then", b"now", b"gone")] == [(lineage,), (lineage,), ()]
 
 
 def test_of_two_sinks_the_later_one_fences_the_earlier(cluster: Cluster) -> None:
