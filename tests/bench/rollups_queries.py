@@ -76,8 +76,8 @@ def kinds(devices: int, days: int, chance: random.Random) -> dict[str, Iterator[
 
     def calls(query: str, from_ms: int, **more: Any) -> Iterator[tuple[str, dict[str, Any]]]:
         while True:
-            what = {"device": f"device-{chance.randrange(devices)}", "metric": chance.choice(METRICS)}
-            yield query, {**what, "from": from_ms, "to": end_ms, **more}
+            names = {"device": f"device-{chance.randrange(devices)}", "metric": chance.choice(METRICS)}
+            yield query, {**names, "from": from_ms, "to": end_ms, **more}
 
     return {
         "365 days": calls("series", end_ms - 365 * 24 * HOUR_MS),
