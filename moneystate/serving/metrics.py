@@ -6,9 +6,12 @@ Several processes serve one replica: each writes its values to files in the fold
 
 from __future__ import annotations
 
+import struct
 import time
+from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, multiprocess
+from prometheus_client.metrics_core import Metric
 
 from moneystate.monitoring import PULSE_S, Health
 
@@ -94,8 +97,18 @@ class Metrics:
 def of_all_processes(folder: str) -> CollectorRegistry:
     """The values of all processes that write to `folder`."""
     registry = CollectorRegistry()
-    multiprocess.MultiProcessCollector(registry, path=folder)  # type: ignore[no-untyped-call]
+    _AllProcesses(registry, path=folder)  # type: ignore[no-untyped-call]
     return registry
+
+
+class _AllProcesses(multiprocess.MultiProcessCollector):
+    def collect(self) -> Iterable[Metric]:
+        """Nothing while a process that starts has a file and has not written its length yet."""
+        try:
+            metrics: Iterable[Metric] = super().collect()  # type: ignore[no-untyped-call]
+        except struct.error:
+            return []
+        return metrics
 
 
 def live(all_processes: CollectorRegistry) -> Health:
