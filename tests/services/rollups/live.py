@@ -83,11 +83,7 @@ def written() -> list[Written]:
     return [*[Written(TOPIC, n, b"{") for n in range(PARTITIONS)], *junk, *sent]
 
 
-def expected(read: Read) -> Expected:
-    for record in read("rollups-15m"):
-        if record.value is not None:
-            end = datetime.fromisoformat(json.loads(record.value)["end"])
-            assert record.timestamp_ms == end.timestamp() * 1000  # Kafka's retention counts from the bucket's end
+def expected(_: Read) -> Expected:
     reference = Reference(RULES)
     reference.run(logged())
     outputs: dict[str, dict[str, list[Any]]] = defaultdict(dict)
