@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -28,6 +27,7 @@ from tests.services.rollups.load import LOAD, METRICS
 
 CHUNK: Final = 50_000  # readings of an insert
 QUIET_LOOKS: Final = 8  # without a new record, after which the peer has put out everything
+LEAST_FOR_PEER: Final = 900_000  # readings, 75 minutes of all devices
 PEER: Final = "peer-"
 PEER_OUTPUT: Final = "rollups-1m"
 COLUMNS: Final = "deviceId String, at Int64, metrics Map(String, Float64)"
@@ -96,16 +96,18 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("flags", nargs="*", help="after --: flags for moneystate run rollups")
     parser.add_argument("--events", type=int, default=1_000_000, help="readings of ten metrics")
+    parser.add_argument("--no-peer", action="store_true", help="without Kafka Streams")
     a = parser.parse_args(arguments)
+    if not a.no_peer and a.events < LEAST_FOR_PEER:
+        parser.error(f"expected --events {LEAST_FOR_PEER} or more, or --no-peer: its windows close after an hour")
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         figures = {"chdb": run_chdb(Path(folder), a.events)}
     with tempfile.TemporaryDirectory(prefix="bench-broker-") as logs, DevBroker(Path(logs), heap="1g") as broker:
-        for name, done in (
-            ("moneystate", run_job(broker.bootstrap_servers, a.events, a.flags)),
-            ("Kafka Streams", run_peer(broker.bootstrap_servers, a.events)),
-        ):
-            print(f"{name}: {done.wall_s:.1f} s, {done.outputs:,} records put out", file=sys.stderr)
-            figures[name] = done.wall_s, done.cpu_s
+        job = run_job(broker.bootstrap_servers, a.events, a.flags)
+        figures["moneystate"] = job.wall_s, job.cpu_s
+        if not a.no_peer:
+            peer = run_peer(broker.bootstrap_servers, a.events)
+            figures["Kafka Streams"] = peer.wall_s, peer.cpu_s
     table = Table("what", "readings/s", "seconds", "CPU us/reading", "moneystate to it", "by CPU")
     ours_s, ours_cpu_s = figures["moneystate"]
     for name, (wall_s, cpu_s) in figures.items():
