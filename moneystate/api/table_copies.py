@@ -15,6 +15,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from moneystate.api import index_order
+from moneystate.api.decoded_rows import DecodedRows
 from moneystate.api.json_topic import AVRO
 from moneystate.api.shapes import is_immutable
 from moneystate.api.table import TableKey
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from moneystate.api.decoder import ServiceDecoder
 
 TIMES: Final = struct.Struct(">qq")  # written, valid_from: before the body of a row with one version
-DECODED: Final = 4_096  # rows that stay decoded
 
 # code, partition in the order, first offset, end
 TableRange = tuple[int, int, int, int]
@@ -62,7 +62,8 @@ class TableCopy:
         self.to_prune: list[tuple[int, bytes]] = []  # a heap: when a version of a key can go
         self.read = planned.changes.read_own_body
         self.index_keys = [IndexKeys(index) for index in planned.table.indices]
-        self.decoded: dict[bytes, Any] | None = {} if is_immutable(planned.codec.record) else None
+        record = planned.codec.record
+        self.decoded = DecodedRows(self._row_at, len(record.fields)) if is_immutable(record) else None
 
     def put(self, key: bytes, version: CopiedVersion) -> None:
         """Adds a version, which has a greater place than all others of its key."""
@@ -108,7 +109,7 @@ class TableCopy:
         if isinstance(content, bytes):
             if at_ms is None:
                 written, valid = TIMES.unpack_from(content)
-                return self._row(content[TIMES.size :]) if written <= now_ms and valid <= now_ms else None
+                return self._only_row(key, content) if written <= now_ms and valid <= now_ms else None
             content = [_unpacked(content)]
         version = self.planned.row_at(content, now_ms, at_ms)
         return None if version is None or version.row is None else self._row(version.row)
@@ -127,17 +128,17 @@ class TableCopy:
     def _rows_of(self, versions: Iterable[CopiedVersion]) -> list[Any]:
         return [self._row(version.row) for version in versions if version.row is not None]
 
-    def _row(self, body: bytes) -> Any:
+    def _only_row(self, key: bytes, content: bytes) -> Any:
         """Each step gets a row of its own, unless nobody can change it."""
-        decoded = self.decoded
-        if decoded is None:
-            return self.read(body, 0)[0].row
-        row = decoded.get(body)
-        if row is None:
-            if len(decoded) >= DECODED:
-                decoded.clear()
-            row = decoded[body] = self.read(body, 0)[0].row
-        return row
+        if self.decoded is None:
+            return self._row_at(content, TIMES.size)
+        return self.decoded.get(key, content, TIMES.size)
+
+    def _row(self, body: bytes) -> Any:
+        return self._row_at(body, 0)
+
+    def _row_at(self, content: bytes, start: int) -> Any:
+        return self.read(content, start)[0].row
 
 
 class IndexKeys:
