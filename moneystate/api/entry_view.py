@@ -15,6 +15,7 @@ from moneystate.api.table import Table, TableKey
 from moneystate.api.table_plan import TablePlan
 from moneystate.api.table_rows import text_of
 from moneystate.api.tables import DeclaredTable, TableIndex
+from moneystate.api.truncations import TRUNCATED, truncations_in
 from moneystate.errors import ServiceError
 
 S = TypeVar("S")
@@ -113,10 +114,15 @@ class _Rows:
         self.planned = planned
 
     def get(self, key: TableKey, at_ms: int | None) -> Any:
-        kind = self.planned.kind
-        stored = self.view.record(kind, self.view.stored(kind, text_of(key), b""))
-        version = None if stored is None else self.planned.row_at(stored.versions, self.view.time, at_ms)
+        versions = self._versions(text_of(key))
+        truncations = truncations_in(self._versions(TRUNCATED)) if self.planned.table.has_positions else []
+        version = self.planned.row_at(versions, self.view.time, at_ms, truncations)
         return None if version is None else version.row
+
+    def _versions(self, key: bytes) -> list[Any]:
+        kind = self.planned.kind
+        stored = self.view.record(kind, self.view.stored(kind, key, b""))
+        return [] if stored is None else list(stored.versions)
 
     def find(self, index: TableIndex[Any, Any], by: Any) -> Iterator[tuple[str, Any]]:
         raise ServiceError(

@@ -9,10 +9,12 @@ from typing import Any, Final, NamedTuple
 
 from moneystate.api.change_values import row_converted
 from moneystate.api.codec import Codec
+from moneystate.api.json_number import Number
 from moneystate.api.json_text import MAX_RECORD_LEVELS, decoded, parse
-from moneystate.api.reading import key_bytes, key_text
+from moneystate.api.reading import is_whole_number, key_bytes, key_text
 from moneystate.api.shapes import Record
 from moneystate.api.tables import DeclaredTable
+from moneystate.api.truncations import TRUNCATED
 from moneystate.api.types import Unavailable
 from moneystate.api.unavailable import UNAVAILABLE_VALUE, Placeholder
 from moneystate.engine.avro import Malformed
@@ -21,19 +23,24 @@ from moneystate.engine.processor import Rejected
 
 PUTS: Final = ("c", "u", "r")
 _WRAPPER: Final = {"schema", "payload"}
+MAX_POSITION: Final = 2**63 - 1
 _LAST: Final = ("last", "last_in_data_collection")  # of a snapshot
 _PLACEHOLDER: Final = Placeholder(Unavailable().placeholder)
 
 
 class RowChange(NamedTuple):
+    """`key`: that of the row, or `moneystate.api.truncations.TRUNCATED`. `position`: as `table_records` has it."""
+
     key: bytes
     row: Any  # None: it is removed
+    position: int
 
 
 class ChangeRows:
     """Reads the change events of one table."""
 
     def __init__(self, table: DeclaredTable[Any], codec: Codec) -> None:
+        self.table = table
         self.codec = codec
         self.record: Record = codec.record
         names = (table.key,) if isinstance(table.key, str) else table.key or ()
@@ -43,19 +50,25 @@ class ChangeRows:
         """None: the record has no row. Raises Malformed, and Rejected."""
         payload, schema = (None, None) if record.value is None else _unwrapped(_parsed(record.value))
         if payload is None:  # a tombstone
-            return RowChange(self._key(record.key), None)
+            return RowChange(self._key(record.key), None, 0)
         if type(payload) is not dict:
             raise Malformed("not an object")
         op = payload.get("op")
         if op in PUTS:
-            return RowChange(self._key(record.key), self._row(payload.get("after"), _part(schema, "after")))
+            row = self._row(payload.get("after"), _part(schema, "after"))
+            return RowChange(self._key(record.key), row, _position(payload))
         if op == "d":
-            return RowChange(self._key(record.key), None)
+            return RowChange(self._key(record.key), None, _position(payload))
         if op == "t":
-            raise Malformed("the table was truncated, and its rows stay; delete them one by one, or load them again")
+            return self._truncation(payload)
         if op == "m" or payload.keys() == {"ts_ms"}:  # a message, or the connector's heartbeat
             return None
         raise Malformed("op: none of c, u, r, d, t, m")
+
+    def _truncation(self, payload: dict[str, Any]) -> RowChange:
+        if not self.table.has_positions:
+            raise Malformed("the table was truncated, and a local table keeps its rows; delete them one by one")
+        return RowChange(TRUNCATED, None, _position(payload))
 
     def _key(self, key: bytes | None) -> bytes:
         columns = None if key is None else _unwrapped(_parsed(key))[0]
@@ -66,9 +79,12 @@ class ChangeRows:
             raise Rejected("bad_key", f"the Kafka key has no column {missing[0]}")
         parts = [columns[name] for name in self.key_columns or columns]
         try:
-            return key_bytes(key_text(tuple(part if type(part) is str else _whole(part) for part in parts)))
+            own = key_bytes(key_text(tuple(part if type(part) is str else _whole(part) for part in parts)))
         except Malformed as e:
             raise Rejected("bad_key", str(e)) from None
+        if own == TRUNCATED:
+            raise Rejected("bad_key", "the key of truncations")
+        return own
 
     def _row(self, after: Any, schema: Any) -> Any:
         if type(after) is not dict:
@@ -77,6 +93,16 @@ class ChangeRows:
             if _PLACEHOLDER.is_in(after.get(f.column)):
                 raise Rejected(UNAVAILABLE_VALUE, f"{f.column}: the database did not log it; set REPLICA IDENTITY FULL")
         return self.codec.from_row(row_converted(self.record, after, schema))
+
+
+def _position(payload: dict[str, Any]) -> int:
+    """In the log of PostgreSQL. 0: it is not known, as of other databases and of rows of an incremental snapshot."""
+    source = payload.get("source")
+    lsn = source.get("lsn") if type(source) is dict else None
+    if type(lsn) is not Number or not is_whole_number(lsn):
+        return 0
+    position = int(lsn)
+    return position if 0 < position <= MAX_POSITION else 0
 
 
 def ends_snapshot(offset: int, value: bytes | None) -> int | None:

@@ -20,10 +20,11 @@ from moneystate.api.json_topic import AVRO
 from moneystate.api.shapes import is_immutable
 from moneystate.api.table import TableKey
 from moneystate.api.table_plan import TablePlan
-from moneystate.api.table_reader import TableReader
+from moneystate.api.table_reader import Row, TableReader
 from moneystate.api.table_rows import text_of
 from moneystate.api.table_versions import insert, needed, since
 from moneystate.api.tables import BEGINNING_MS, TableIndex, valid_from
+from moneystate.api.truncations import TRUNCATED, Truncation, is_gone, still_needed
 from moneystate.engine.avro import HEADER_BYTES
 from moneystate.engine.block import TableEnd
 from moneystate.engine.deadletter import Letter
@@ -35,7 +36,7 @@ from moneystate.errors import MoneystateError, StepError
 if TYPE_CHECKING:
     from moneystate.api.decoder import ServiceDecoder
 
-TIMES: Final = struct.Struct(">qq")  # written, valid_from: before the body of a row with one version
+HEAD: Final = struct.Struct(">qqq")  # written, valid_from, position: before the body of a row with one version
 
 # code, partition in the order, first offset, end
 TableRange = tuple[int, int, int, int]
@@ -49,6 +50,7 @@ class CopiedVersion(NamedTuple):
     written: int
     valid_from: int
     row: bytes | None  # the body of the `<Record>Change`
+    position: int  # as `moneystate.api.table_records` has it
 
 
 class TableCopy:
@@ -57,8 +59,10 @@ class TableCopy:
     def __init__(self, planned: TablePlan) -> None:
         self.planned = planned
         self.history_ms = planned.table.history_ms
-        # by key: times and body of a row with one version, which is the most common; else its versions
+        # by key: head and body of a row with one version, which is the most common; else its versions
         self.rows: dict[bytes, bytes | list[CopiedVersion]] = {}
+        self.truncations: list[Truncation] = []  # those that can make a difference
+        self.swept: list[Truncation] = []  # of them, those whose rows have been removed
         self.to_prune: list[tuple[int, bytes]] = []  # a heap: when a version of a key can go
         self.read = planned.changes.read_own_body
         self.index_keys = [IndexKeys(index) for index in planned.table.indices]
@@ -71,17 +75,23 @@ class TableCopy:
         if version.row is not None:
             for of_index in self.index_keys:
                 of_index.add(key, self._row(version.row))
-        if content is None:
-            if version.row is not None:
-                self.rows[key] = TIMES.pack(version.written, version.valid_from) + version.row
+        if content is None and version.row is not None:
+            self.rows[key] = _packed(version, version.row)
             return
-        versions = [_unpacked(content)] if isinstance(content, bytes) else content
+        if content is None and not self.history_ms:
+            return  # a row that was never there is removed
+        versions = [_unpacked(content)] if isinstance(content, bytes) else content or []
         insert(versions, version)
         self.rows[key] = versions
         heappush(self.to_prune, (since(version) + self.history_ms, key))
 
+    def truncate(self, truncation: Truncation) -> None:
+        self.truncations.append(truncation)
+
     def prune(self, watermark: int) -> None:
         """Forgets the versions that no step from `watermark` on can get."""
+        if self.truncations:
+            self._sweep(watermark - self.history_ms)
         waiting = self.to_prune
         while waiting and waiting[0][0] <= watermark:
             _, key = heappop(waiting)
@@ -92,12 +102,26 @@ class TableCopy:
                 for of_index in self.index_keys:
                     of_index.keep(key, self._rows_of(content), self._rows_of(rest))
 
+    def _sweep(self, horizon_ms: int) -> None:
+        """Removes the versions that truncations have removed for all steps from `horizon_ms` on."""
+        held = [t for t in self.truncations if t.written <= horizon_ms and t not in self.swept]
+        if not held:
+            return
+        for key, content in list(self.rows.items()):
+            versions = [_unpacked(content)] if isinstance(content, bytes) else content
+            rest = [version for version in versions if not is_gone(version, held, horizon_ms)]
+            if len(rest) < len(versions):
+                self._keep(key, rest)
+                for of_index in self.index_keys:
+                    of_index.keep(key, self._rows_of(versions), self._rows_of(rest))
+        self.truncations = still_needed(self.truncations, horizon_ms)
+        self.swept = [t for t in self.truncations if t.written <= horizon_ms]
+
     def _keep(self, key: bytes, versions: list[CopiedVersion]) -> None:
         if not versions:
             del self.rows[key]
         elif len(versions) == 1 and versions[0].row is not None:
-            only = versions[0]
-            self.rows[key] = TIMES.pack(only.written, only.valid_from) + versions[0].row
+            self.rows[key] = _packed(versions[0], versions[0].row)
         else:
             self.rows[key] = versions
 
@@ -107,11 +131,11 @@ class TableCopy:
         if content is None:
             return None
         if isinstance(content, bytes):
-            if at_ms is None:
-                written, valid = TIMES.unpack_from(content)
+            if at_ms is None and not self.truncations:
+                written, valid, _ = HEAD.unpack_from(content)
                 return self._only_row(key, content) if written <= now_ms and valid <= now_ms else None
             content = [_unpacked(content)]
-        version = self.planned.row_at(content, now_ms, at_ms)
+        version = self.planned.row_at(content, now_ms, at_ms, self.truncations)
         return None if version is None or version.row is None else self._row(version.row)
 
     def find(self, index: TableIndex[Any, Any], by: Any, now_ms: int) -> Iterator[tuple[str, Any]]:
@@ -131,8 +155,8 @@ class TableCopy:
     def _only_row(self, key: bytes, content: bytes) -> Any:
         """Each step gets a row of its own, unless nobody can change it."""
         if self.decoded is None:
-            return self._row_at(content, TIMES.size)
-        return self.decoded.get(key, content, TIMES.size)
+            return self._row_at(content, HEAD.size)
+        return self.decoded.get(key, content, HEAD.size)
 
     def _row(self, body: bytes) -> Any:
         return self._row_at(body, 0)
@@ -174,9 +198,13 @@ class IndexKeys:
                 del self.keys[value]
 
 
+def _packed(version: CopiedVersion, row: bytes) -> bytes:
+    return HEAD.pack(version.written, version.valid_from, version.position) + row
+
+
 def _unpacked(packed: bytes) -> CopiedVersion:
-    written, valid = TIMES.unpack_from(packed)
-    return CopiedVersion(written, valid, packed[TIMES.size :])
+    written, valid, position = HEAD.unpack_from(packed)
+    return CopiedVersion(written, valid, packed[HEAD.size :], position)
 
 
 class CopyAccess:
@@ -266,9 +294,16 @@ class TableCopies:
         is_first = letter.offset < loaded
         written = BEGINNING_MS if is_first else self._order(place).observe(letter.timestamp_ms)
         if row is not None:
-            valid = valid_from(reader.planned.table, row.change.row, written)
-            body = None if row.change.row is None else row.canonical[HEADER_BYTES:]
-            self.copies[place[0]].put(row.key, CopiedVersion(written, valid, body))
+            self._put(self.copies[place[0]], row, written)
+
+    def _put(self, copy: TableCopy, row: Row, written: int) -> None:
+        table = copy.planned.table
+        position = row.change.position if table.has_positions else 0
+        if table.has_positions and row.key == TRUNCATED:
+            copy.truncate(Truncation(written, position))
+            return
+        body = None if row.change.row is None else row.canonical[HEADER_BYTES:]
+        copy.put(row.key, CopiedVersion(written, valid_from(table, row.change.row, written), body, position))
 
     def _order(self, place: Partition) -> RangeOrder:
         order = self.orders.get(place)

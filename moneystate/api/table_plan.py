@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from moneystate.api.reading import KeyReader
 from moneystate.api.shapes import MILLIS_KIND, Maybe, Plain, Record
 from moneystate.api.table_versions import known_of, since
+from moneystate.api.truncations import Positioned, Truncation, is_gone
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,8 +37,13 @@ class TablePlan:
         if any(f.header for f in codec.record.fields):
             service.fail(f"{table!r}: a row cannot have fields in headers.", "put them into the value.")
 
-    def row_at(self, versions: Sequence[AnyVersion], now_ms: int, at_ms: int | None) -> AnyVersion | None:
+    def row_at(
+        self, versions: Sequence[AnyVersion], now_ms: int, at_ms: int | None, truncations: Sequence[Truncation] = ()
+    ) -> AnyVersion | None:
         """The version that a step at `now_ms` gets. `at_ms`: as for `Table.get`."""
+        if truncations:
+            time_ms = now_ms if at_ms is None else min(now_ms, at_ms)
+            versions = [v for v in versions if not is_gone(cast(Positioned, v), truncations, time_ms)]
         if at_ms is None:
             for version in reversed(versions):
                 if since(version) <= now_ms:

@@ -116,12 +116,13 @@ class TableReader:
     def _changed(self, changes: ChangeRows, record: Letter) -> Row | None:
         try:
             change = changes.read(record)
-            return None if change is None else self._row(change.key, change.row)
+            return None if change is None else self._row(change.key, change.row, change.position)
         except Malformed as e:
             raise Rejected("malformed", str(e)) from None
 
-    def _row(self, key: bytes, row: Any) -> Row:
-        change = self.planned.changes.record.cls(row)
+    def _row(self, key: bytes, row: Any, position: int = 0) -> Row:
+        of_log = [position] if self.planned.table.has_positions else []
+        change = self.planned.changes.record.cls(row, *of_log)
         return Row(_checked(key), change, self.planned.changes.encode(change))
 
     def _key(self, key: bytes | None, row: Any) -> bytes:

@@ -1,8 +1,11 @@
 """The records of a table in buffer and state: what a record of its topic says, and the versions of a row.
 
-    <Record>Change     row                          null: the row is removed
-    <Record>Version    written, validFrom, row
+    <Record>Change     row, position                row null: it is removed
+    <Record>Version    written, validFrom, row, position
     <Record>Versions   versions                     by the time since which they hold, ties by their places
+
+`position` is the place in the database's log, 0 where it is not known. Only the records of a table that is read from
+change events have it (`moneystate.api.truncations`).
 
 They are made from the table's record, so that they have codecs, schemas and upgrades as all others do.
 """
@@ -21,20 +24,22 @@ class TableRecords(NamedTuple):
     versions: type
 
 
-_made: Final[dict[type, TableRecords]] = {}
+_made: Final[dict[tuple[type, bool], TableRecords]] = {}
 
 
-def table_records(record: type) -> TableRecords:
+def table_records(record: type, has_positions: bool) -> TableRecords:
     """The same for the same record."""
-    if record not in _made:
-        _made[record] = _make(record)
-    return _made[record]
+    made = _made.get((record, has_positions))
+    if made is None:
+        made = _made[record, has_positions] = _make(record, has_positions)
+    return made
 
 
-def _make(record: type) -> TableRecords:
+def _make(record: type, has_positions: bool) -> TableRecords:
     name, row = record.__name__, record | None
-    change = _class(f"{name}Change", [("row", row)])
-    version = _class(f"{name}Version", [("written", Millis), ("valid_from", Millis), ("row", row)])
+    position = [("position", int, field(default=0))] if has_positions else []
+    change = _class(f"{name}Change", [("row", row), *position])
+    version = _class(f"{name}Version", [("written", Millis), ("valid_from", Millis), ("row", row), *position])
     versions = _class(f"{name}Versions", [("versions", list[version], field(default_factory=list))])  # type: ignore[valid-type]
     return TableRecords(change, version, versions)
 

@@ -13,6 +13,7 @@ from moneystate.api.handles import NO_LIMIT, Duration, Input, Reads, Source, Tim
 from moneystate.api.table import Table
 from moneystate.api.table_records import table_records
 from moneystate.api.table_versions import holding, insert, needed, since
+from moneystate.api.truncations import TRUNCATED, still_needed, truncations_in
 from moneystate.api.types import Unavailable, arrival
 from moneystate.engine.items import MIN_EVENT_TIME
 
@@ -48,7 +49,7 @@ class DeclaredTable(Reads[Table[S]], Generic[S]):
         self.compacted = compacted
         self.format = format
         self.bound_ms = bound_ms
-        records = table_records(record)
+        records = table_records(record, self.has_positions)
         self.state: Value[Any] = Value(service, name, records.versions, None)
         self.input: Input[Any] = Input(
             service, topic, records.change, None, arrival, None, NO_LIMIT, bound_ms, None, None, True, False, format,
@@ -59,6 +60,11 @@ class DeclaredTable(Reads[Table[S]], Generic[S]):
         self.on_change_states: tuple[Any, ...] = ()
         self.indices: list[TableIndex[S, Any]] = []
         self._changed: TableChanges[S] = TableChanges(self)
+
+    @property
+    def has_positions(self) -> bool:
+        """Whether its rows have places in the database's log, as truncations need them."""
+        return self.format == "debezium" and not self.local
 
     @property
     def changed(self) -> Source[S | None]:
@@ -103,13 +109,17 @@ class KeepRow:
 
     def __init__(self, table: DeclaredTable[Any]) -> None:
         self.table = table
-        self.version = table_records(table.record).version
+        self.version = table_records(table.record, table.has_positions).version
         self.__name__ = f"table {table.name!r}"
 
     def __call__(self, ctx: Context[Any], change: Any, entry: Any, *states: Any) -> None:
         table, now_ms = self.table, ctx.now
         before = holding(entry.versions, now_ms)
-        version = self.version(now_ms, valid_from(table, change.row, now_ms), change.row)
+        position = [change.position] if table.has_positions else []
+        version = self.version(now_ms, valid_from(table, change.row, now_ms), change.row, *position)
+        if table.has_positions and ctx.key == TRUNCATED.decode():
+            entry.versions = self._truncated(entry.versions, version, now_ms)
+            return
         insert(entry.versions, version)
         after = holding(entry.versions, now_ms)
         entry.versions = needed(entry.versions, now_ms, table.history_ms)
@@ -118,6 +128,12 @@ class KeepRow:
             row = None if after is None else after.row
             if row != (None if before is None else before.row):
                 table.on_change(ctx, row, *states)
+
+    def _truncated(self, versions: list[Any], version: Any, now_ms: int) -> list[Any]:
+        """The truncations in the entry, with one more."""
+        versions = [*versions, version]
+        needed_ones = still_needed(truncations_in(versions), now_ms - self.table.history_ms)
+        return [self.version(t.written, t.written, None, t.position) for t in needed_ones]
 
 
 class TakeEffect:
