@@ -16,7 +16,6 @@ from moneystate.api.table_plan import TablePlan
 from moneystate.api.table_rows import text_of
 from moneystate.api.tables import DeclaredTable, TableIndex
 from moneystate.api.truncations import TRUNCATED, truncations_in
-from moneystate.errors import ServiceError
 
 S = TypeVar("S")
 V = TypeVar("V")
@@ -125,10 +124,11 @@ class _Rows:
         return [] if stored is None else list(stored.versions)
 
     def find(self, index: TableIndex[Any, Any], by: Any) -> Iterator[tuple[str, Any]]:
-        raise ServiceError(
-            f"{index!r}: expected an index of a value or a map in a query, found one of a table.",
-            "read rows by their keys.",
-        )
+        value = index_order.encode(by, repr(index))
+        for match in self.view.matches(index.entries, index_order.span_of(by, repr(index))):
+            row = self.get(match.owner.decode(), None) if match.value == value else None
+            if row is not None and value in index_order.encode_all(index.by, row, repr(index)):
+                yield match.owner.decode(), row
 
 
 class ReadEntries(Protocol):

@@ -178,6 +178,7 @@ class AnyIndex(Generic[S, V]):
         self.name = name
         self.of = of
         self.by = by
+        self.record: type = of.record  # what `by` takes
         self.personal: bool | None = None  # None: `moneystate.api.personal_free` decides
 
     def __repr__(self) -> str:

@@ -6,6 +6,7 @@ An invalid declaration raises ServiceError, either here or when it is declared.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
@@ -191,7 +192,7 @@ class Plan:
     def _is_open(self, index: AnyIndex[Any, Any]) -> bool:
         if index.personal is not None:
             return not index.personal
-        return not reads_personal(index.by, self.kinds[index.of.name].codec.record)
+        return not reads_personal(inspect.unwrap(index.by), self.codec(index.record, repr(index)).record)
 
     @cached_property
     def personal_queries(self) -> frozenset[str]:
@@ -447,7 +448,9 @@ class Plan:
 
     def _check_indices(self) -> None:
         for index in self.service.indices.values():
-            if self.service.states.get(index.of.name) is not index.of:
+            table = self.service.tables.get(index.of.name)
+            own = self.service.states.get(index.of.name) if table is None else table.state
+            if own is not index.of:
                 self.service.fail(
                     f"{index!r}: {index.of!r} is not a state of this service.", "pass one of its own states."
                 )

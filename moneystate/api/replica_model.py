@@ -7,6 +7,7 @@ can store it by version."""
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 from collections.abc import Mapping
 from functools import cached_property, partial
@@ -58,6 +59,7 @@ def place_of(name: str, key: bytes) -> Place:
 
 def _encloses(by: Any) -> bool:
     """Whether a function may have variables of the function that made it, such as a factory's configuration."""
+    by = inspect.unwrap(by)
     return isinstance(by, partial) or getattr(by, "__closure__", None) is not None
 
 
@@ -117,7 +119,7 @@ class ServiceReplica:
         for index in self.plan.service.indices.values():
             kind = self.plan.kinds[index.of.name]
             digest.update(f"{index.name} {index.of.name} {kind.header.hex()} ".encode())
-            digest.update(code_text(index.by, kind.codec.record.cls).encode())
+            digest.update(code_text(index.by, index.record).encode())
         if any(_encloses(index.by) for index in self.plan.service.indices.values()) and is_factory(
             module_of(self.reference)
         ):

@@ -346,7 +346,7 @@ class Service(On[R], DeclaresLookups):
         personal: bool | None = None,
     ) -> Any:
         """Declares an index for queries. It finds the keys of a value, or the entries of a map, by the result of `by`.
-        An index of a table is for steps (`Table.find`).
+        An index of a table finds rows (`Table.find`).
 
         `by` returns a string, a whole number or a tuple of these. A list of them adds the record under each. None
         leaves the record out. The index sorts by value (numbers by size, strings by code point, tuples part by part),
@@ -372,9 +372,10 @@ class Service(On[R], DeclaresLookups):
         self._check_own(of, f"index {name!r}")
         if of.local:
             self.fail(f"index {name!r}: {of!r} is local, so a step reads one row of it.", "read that row.")
-        name = self._new(name, {**self.indices, **{i.name: i for i in of.indices}}, "index")
+        name = self._new(name, self.indices, "index")
         declared: TableIndex[Any, Any] = TableIndex(self.name, name, of, by)
         of.indices.append(declared)
+        self.indices[name] = declared.entries
         return declared
 
     @overload

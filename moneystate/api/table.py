@@ -37,7 +37,7 @@ class Table(Generic[S]):
         return self._access.get(key, at)  # type: ignore[return-value]
 
     def find(self, index: TableIndex[S, V], by: V) -> Iterator[tuple[str, S]]:
-        """Keys and rows with this index value, ordered by key. Not in a local table, and not in queries."""
+        """Keys and rows with this index value, ordered by key. Not in a local table."""
         return self._access.find(index, by)
 
     def __getitem__(self, key: TableKey) -> S:

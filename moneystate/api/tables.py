@@ -7,9 +7,10 @@ table, with the row's versions. `KeepRow` runs on the input, `TakeEffect` when a
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from moneystate.api.handles import NO_LIMIT, Duration, Input, Reads, Source, Timer, Value
+from moneystate.api.handles import NO_LIMIT, Duration, Index, Input, Reads, Source, Timer, Value
 from moneystate.api.table import Table
 from moneystate.api.table_records import table_records
 from moneystate.api.table_versions import holding, insert, needed, since
@@ -92,16 +93,29 @@ class TableChanges(Source["S | None"], Generic[S]):
 
 
 class TableIndex(Generic[S, V]):
-    """Finds the rows of a table by the result of `by`."""
+    """Finds the rows of a table by the result of `by`. `entries`: the index of the state's entries, for queries."""
 
     def __init__(self, service: str, name: str, of: DeclaredTable[S], by: Callable[[S], Any]) -> None:
         self.service = service
         self.name = name
         self.of = of
         self.by = by
+        self.entries: Index[Any, V] = Index(service, name, of.state, _of_versions(by))
+        self.entries.record = of.record
 
     def __repr__(self) -> str:
         return f"index {self.name!r}"
+
+
+def _of_versions(by: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
+    """An index function for the versions of a row."""
+
+    @wraps(by)
+    def of_versions(entry: Any) -> list[Any]:
+        values = [by(version.row) for version in entry.versions if version.row is not None]
+        return [one for value in values if value is not None for one in (value if isinstance(value, list) else [value])]
+
+    return of_versions
 
 
 class KeepRow:

@@ -241,5 +241,9 @@ def test_outputs_are_those_of_the_model(seed: int) -> None:
         assert p.alike == alike, p
     rows = b.ask(lambda view: [view.table(prices_of(b)).get(id) for id in range(4)])
     asked_at = b.ask(lambda view: view.time_ms)
-    assert [None if row is None else row.cents for row in rows] == [model.cents(id, asked_at) for id in range(4)]
+    cents_by_id = [model.cents(id, asked_at) for id in range(4)]
+    assert [None if row is None else row.cents for row in rows] == cents_by_id
+    by_cents = prices_of(b).indices[0]
+    by_price = b.ask(lambda view: [[key for key, _ in view.table(prices_of(b)).find(by_cents, n)] for n in range(3)])
+    assert by_price == [[str(id) for id in range(4) if cents_by_id[id] == n] for n in range(3)]
     b.end()
