@@ -38,6 +38,7 @@ class TopicSpec:
     broker_time: bool = False  # a new topic has the broker's timestamps
     needs_broker_time: bool = False  # an existing one must have them, too
     retention_ms: int = 0  # 0: the broker's default, unless `keep_for_good`
+    any_time: bool = False  # a new topic takes timestamps of any time; by default a broker refuses those of the future
 
     def config(self) -> dict[str, str]:
         config: dict[str, str] = {}
@@ -50,6 +51,8 @@ class TopicSpec:
             config["segment.ms"] = str(min(self.retention_ms, LONGEST_SEGMENT_MS))  # only whole segments are deleted
         if self.broker_time:
             config[TIMESTAMPS] = BROKERS
+        if self.any_time:
+            config["message.timestamp.after.max.ms"] = str(2**63 - 1)
         if self.message_bytes:
             config[MESSAGE_BYTES] = str(max(BROKER_MESSAGE_BYTES, self.message_bytes))
         return config

@@ -193,8 +193,9 @@ class StartChecks:
         if name in self.spec.timed:
             partitions = max(partitions, self.specs.writers())
         return TopicSpec(
-            o.topic_prefix + name, partitions, how.compacted, message_bytes=message_bytes, retention_ms=how.keep_ms
-        )
+            o.topic_prefix + name, partitions, how.compacted, message_bytes=message_bytes, retention_ms=how.keep_ms,
+            any_time=name in self.spec.dated,
+        )  # fmt: skip
 
     def start_plan(self) -> dict[str, Any]:
         """The offset that a new checkpoint begins at."""

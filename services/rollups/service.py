@@ -43,6 +43,7 @@ def rollups(config: Config) -> ms.Service[Config]:
                 compacted=True,
                 keep_ms=config.keep_ms(tier),
                 format=config.format,
+                record_time="end",
             )
             for tier in TIERS
             if tier is not MINUTES or config.put_out_1m

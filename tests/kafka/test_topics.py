@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -93,6 +94,21 @@ def test_a_compacted_topic_may_keep_records_for_some_time_only(cluster: Cluster)
     assert {settings[its.name]["cleanup.policy"] for its in (short, long)} == {"compact,delete"}
     assert [settings[its.name]["retention.ms"] for its in (short, long)] == [str(2 * DAY_MS), str(400 * DAY_MS)]
     assert [settings[its.name]["segment.ms"] for its in (short, long)] == [str(2 * DAY_MS), str(7 * DAY_MS)]
+
+
+def test_a_topic_of_records_with_times_of_their_own_takes_those_of_the_future(cluster: Cluster) -> None:
+    default, own = TopicSpec(cluster.prefix + "default", 1), TopicSpec(cluster.prefix + "own", 1, any_time=True)
+    ensure_topics(cluster.admin, [default, own], True)
+    errors: dict[str, str | None] = {}
+    producer = cluster.producer()
+    for topic in (default, own):
+        in_a_day = time.time_ns() // 1_000_000 + DAY_MS
+        producer.produce(
+            topic.name, b"x", timestamp=in_a_day,
+            on_delivery=lambda e, message: errors.update({message.topic(): None if e is None else e.name()}),
+        )  # fmt: skip
+    assert producer.flush(30) == 0
+    assert errors == {default.name: "INVALID_TIMESTAMP", own.name: None}
 
 
 @pytest.mark.parametrize("policy", ["compact", "compact,delete"])

@@ -60,7 +60,8 @@ class Case:
     least one record for each partition among its first two thirds; `parse`: an output's value, by topic; `beats`: of
     services that read what they cause, the heartbeats after a share of the log, by their number; `quiet_ms`: up to
     which time `moneystate heartbeat` stands for all producers after the first two thirds; `broker_time`: whether its
-    input topics have the broker's timestamps; `question`: to a server of
+    input topics have the broker's timestamps; `old`: the output topics whose records are older than Kafka would keep
+    them, so they are created here, with their partitions; `question`: to a server of
     the first service, then; `view`: at the end."""
 
     name: str
@@ -73,6 +74,7 @@ class Case:
     beats: Callable[[float, int], list[Written]] | None = None
     quiet_ms: int | None = None
     broker_time: bool = False
+    old: Mapping[str, int] = field(default_factory=dict)
     question: Look | None = None
     view: Look | None = None
 

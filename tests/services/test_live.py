@@ -194,6 +194,8 @@ def live(own_broker: DevBroker, tmp_path_factory: pytest.TempPathFactory) -> Liv
     for case in CASES:
         for topic, partitions in case.partitions.items():
             made.cluster.create(topic, partitions, **BROKER_TIME if case.broker_time else {})
+        for topic, partitions in case.old.items():
+            made.cluster.create(topic, partitions)
     made.send(2 / 3)
     kill(made)
     with commands(folder) as run, ExitStack() as servers:

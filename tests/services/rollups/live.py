@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from moneystate.api.iso_time import to_ms
 from services.rollups.records import Reading
 from tests.services.live import BOUND_MS, Case, Expected, Read, Written
 from tests.services.rollups.reference import Logged, Reference, Rules
@@ -83,7 +84,11 @@ def written() -> list[Written]:
     return [*[Written(TOPIC, n, b"{") for n in range(PARTITIONS)], *junk, *sent]
 
 
-def expected(_: Read) -> Expected:
+def expected(read: Read) -> Expected:
+    for tier in KEEP:
+        times = [(r.timestamp_ms, to_ms(json.loads(r.value)["end"])) for r in read(f"rollups-{tier}") if r.value]
+        assert times
+        assert all(timestamp_ms == end_ms for timestamp_ms, end_ms in times), "the record time is the bucket's end"
     reference = Reference(RULES)
     reference.run(logged())
     outputs: dict[str, dict[str, list[Any]]] = defaultdict(dict)
@@ -121,4 +126,7 @@ def parse(_: str, value: bytes) -> Any:
     return document
 
 
-CASE: Final = Case("rollups", ("rollups",), TABLES, {TOPIC: PARTITIONS}, written(), expected, parse)
+CASE: Final = Case(
+    "rollups", ("rollups",), TABLES, {TOPIC: PARTITIONS}, written(), expected, parse,
+    old={f"rollups-{tier}": 2 for tier in KEEP},
+)  # fmt: skip
