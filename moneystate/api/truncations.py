@@ -44,14 +44,15 @@ def removes(truncation: Truncation, version: Positioned) -> bool:
 
 
 def still_needed(truncations: Iterable[Truncation], horizon_ms: int) -> list[Truncation]:
-    """Those that can make a difference. Of those that have held for all steps since `horizon_ms`, the last ones by
-    position and by time remove what the others remove."""
+    """Those that can make a difference. Of those that have held for all steps since `horizon_ms`, the last ones remove
+    what the others remove: by position, by time, and by time of those without a position."""
     held: list[Truncation] = []
     rest: list[Truncation] = []
     for truncation in truncations:
         (held if truncation.written <= horizon_ms else rest).append(truncation)
     if held:
-        last = {max(held), max(held, key=_by_position)}
+        by_time = [truncation for truncation in held if not truncation.position]
+        last = {max(held), max(held, key=_by_position), *([max(by_time)] if by_time else [])}
         rest = [*sorted(last), *rest]
     return rest
 

@@ -14,7 +14,7 @@ from moneystate.api.iso_time import from_ms
 from moneystate.api.plan import Plan
 from moneystate.api.table_copies import CopiedVersion, TableCopy
 from moneystate.api.tables import DeclaredTable
-from moneystate.api.truncations import Truncation
+from moneystate.api.truncations import Truncation, is_gone, still_needed
 from moneystate.testing import Bench
 from moneystate.testing.bench import CRASH
 from tests.budget import examples
@@ -196,6 +196,21 @@ def test_entries_of_truncations_stay_readable_to_the_byte() -> None:
     entries = [(key.hex(), value.hex()) for key, value in b.entries()]
     table = "7606" + b"prices".hex()
     assert entries == [(table + "0001" + b"1".hex(), rows), (table + "000a" + b"\0truncated".hex(), truncations)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_no_longer_needed_makes_no_difference(seed: int) -> None:
+    chance = random.Random(seed)
+    truncations = [
+        Truncation(n, chance.choice((0, chance.randrange(1, 30)))) for n in sorted(chance.sample(range(30), 8))
+    ]
+    versions = [CopiedVersion(n, n, b"", chance.choice((0, chance.randrange(1, 30)))) for n in range(30)]
+    rest = still_needed(truncations, 20)
+    assert len(rest) <= 3 + sum(t.written > 20 for t in truncations)
+    for version in versions:
+        assert [is_gone(version, rest, at) for at in range(20, 31)] == [
+            is_gone(version, truncations, at) for at in range(20, 31)
+        ]
 
 
 def filled(b: Bench, chance: random.Random) -> Model:
