@@ -105,7 +105,7 @@ def test_a_topic_of_records_with_times_of_their_own_takes_those_of_the_future(cl
         in_a_day = time.time_ns() // 1_000_000 + DAY_MS
         producer.produce(
             topic.name, b"x", timestamp=in_a_day,
-            on_delivery=lambda e, message: errors.update({message.topic(): None if e is None else e.name()}),
+            on_delivery=lambda e, message: errors.update({str(message.topic()): None if e is None else e.name()}),
         )  # fmt: skip
     assert producer.flush(30) == 0
     assert errors == {default.name: "INVALID_TIMESTAMP", own.name: None}
