@@ -22,7 +22,7 @@ from moneystate.api.table import TableKey
 from moneystate.api.table_plan import TablePlan
 from moneystate.api.table_reader import Row, TableReader
 from moneystate.api.table_rows import text_of
-from moneystate.api.table_versions import insert, needed, since
+from moneystate.api.table_versions import insert, since
 from moneystate.api.tables import BEGINNING_MS, TableIndex, valid_from
 from moneystate.api.truncations import TRUNCATED, Truncation, is_gone, still_needed
 from moneystate.engine.avro import HEADER_BYTES
@@ -97,7 +97,7 @@ class TableCopy:
             _, key = heappop(waiting)
             content = self.rows.get(key)
             if isinstance(content, list):
-                rest = needed(content, watermark, self.history_ms)
+                rest = self.planned.table.needed(content, watermark)
                 self._keep(key, rest)
                 for of_index in self.index_keys:
                     of_index.keep(key, self._rows_of(content), self._rows_of(rest))

@@ -6,7 +6,7 @@ these times; of two with the same, the one of the greater place is the later one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 
@@ -63,19 +63,30 @@ def _supersedes(version: AnyVersion, other: AnyVersion | None) -> bool:
     return version.written >= other.written
 
 
-def needed(versions: list[T], now_ms: int, history_ms: int) -> list[T]:
+def _always(version: AnyVersion, later: AnyVersion) -> bool:
+    return True
+
+
+def needed(versions: list[T], now_ms: int, history_ms: int, removed_with: Callable[[T, T], bool] = _always) -> list[T]:
     """The versions that a step from `now_ms` on can get. `history_ms`: how far back `known_of` may look; 0: not at
-    all."""
+    all. `removed_with(version, later)`: whether each truncation that removes `later` also removes `version`. If one
+    can leave `version`, it holds again, so `later` does not replace it."""
     current = _current(versions, now_ms)
-    if not history_ms:
-        rest = versions[current:]
-    else:
+    replaced = _replaced(versions[: current + 1], removed_with)
+    if history_ms:
         horizon_ms = now_ms - history_ms
-        oldest = known_of(versions, now_ms, horizon_ms)
-        rest = [v for n, v in enumerate(versions) if n >= current or v is oldest or v.valid_from > horizon_ms]
+        known = [v for v in versions if v.written <= now_ms and v.valid_from <= horizon_ms]
+        forgotten = _replaced(sorted(known, key=lambda v: (v.valid_from, v.written)), removed_with)
+        replaced = [v for v in replaced if any(v is one for one in forgotten)]
+    rest = [v for v in versions if not any(v is one for one in replaced)]
     if len(rest) == 1 and rest[0].row is None and since(rest[0]) <= now_ms - history_ms:
         return []
     return rest
+
+
+def _replaced(versions: Sequence[T], removed_with: Callable[[T, T], bool]) -> list[T]:
+    """The versions that a later one replaces, whatever truncations follow."""
+    return [v for n, v in enumerate(versions) if any(removed_with(v, later) for later in versions[n + 1 :])]
 
 
 def _current(versions: Sequence[AnyVersion], now_ms: int) -> int:

@@ -14,7 +14,7 @@ from moneystate.api.handles import NO_LIMIT, Duration, Index, Input, Reads, Sour
 from moneystate.api.table import Table
 from moneystate.api.table_records import table_records
 from moneystate.api.table_versions import holding, insert, needed, since
-from moneystate.api.truncations import TRUNCATED, still_needed, truncations_in
+from moneystate.api.truncations import TRUNCATED, removed_with, still_needed, truncations_in
 from moneystate.api.types import Unavailable, arrival
 from moneystate.engine.items import MIN_EVENT_TIME
 
@@ -77,6 +77,12 @@ class DeclaredTable(Reads[Table[S]], Generic[S]):
         TableLoaded."""
         return self.ready == TABLE_LOADED and offset < loaded
 
+    def needed(self, versions: list[Any], now_ms: int) -> list[Any]:
+        """The versions of a row that a step from `now_ms` on can get."""
+        if self.has_positions:
+            return needed(versions, now_ms, self.history_ms, removed_with)
+        return needed(versions, now_ms, self.history_ms)
+
     def __repr__(self) -> str:
         return f"table {self.name!r}"
 
@@ -136,7 +142,7 @@ class KeepRow:
             return
         insert(entry.versions, version)
         after = holding(entry.versions, now_ms)
-        entry.versions = needed(entry.versions, now_ms, table.history_ms)
+        entry.versions = table.needed(entry.versions, now_ms)
         if table.on_change is not None:
             set_next(ctx, table, entry.versions)
             row = None if after is None else after.row
@@ -159,7 +165,7 @@ class TakeEffect:
 
     def __call__(self, ctx: Context[Any], entry: Any, *states: Any) -> None:
         table = self.table
-        entry.versions = needed(entry.versions, ctx.now, table.history_ms)
+        entry.versions = table.needed(entry.versions, ctx.now)
         set_next(ctx, table, entry.versions)
         assert table.on_change is not None
         version = holding(entry.versions, ctx.now)

@@ -43,6 +43,14 @@ def removes(truncation: Truncation, version: Positioned) -> bool:
     return version.written < truncation.written
 
 
+def removed_with(version: Positioned, later: Positioned) -> bool:
+    """Whether each truncation that removes `later` also removes `version`. A connector that was killed sends an old row
+    again after a newer one, and a truncation between the two in the database's log removes only the old one."""
+    if version.written > later.written or bool(version.position) != bool(later.position):
+        return False
+    return version.position <= later.position
+
+
 def still_needed(truncations: Iterable[Truncation], horizon_ms: int) -> list[Truncation]:
     """Those that can make a difference. Of those that have held for all steps since `horizon_ms`, the last ones remove
     what the others remove: by position, by time, and by time of those without a position."""

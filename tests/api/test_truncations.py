@@ -13,8 +13,9 @@ import moneystate as ms
 from moneystate.api.iso_time import from_ms
 from moneystate.api.plan import Plan
 from moneystate.api.table_copies import CopiedVersion, TableCopy
+from moneystate.api.table_versions import holding, insert, known_of, needed
 from moneystate.api.tables import DeclaredTable
-from moneystate.api.truncations import Truncation, is_gone, still_needed
+from moneystate.api.truncations import Truncation, is_gone, removed_with, removes, still_needed
 from moneystate.testing import Bench
 from moneystate.testing.bench import CRASH
 from tests.budget import examples
@@ -49,18 +50,18 @@ class Priced:
     alike: list[str]  # keys of the same price
 
 
-def shop() -> ms.Service[None]:
+def shop(history_ms: int = HISTORY_MS) -> ms.Service[None]:
     service = ms.Service("shop")
     placed = service.input("orders", Placed, key="customer", time="at")
     prices = service.table(
-        "db.prices", Price, name="prices", valid_from="valid_from", history_ms=HISTORY_MS, format="debezium"
+        "db.prices", Price, name="prices", valid_from="valid_from", history_ms=history_ms, format="debezium"
     )
     by_cents = service.index("by_cents", of=prices, by=lambda p: p.cents)
     priced = service.output("priced", Priced, key="id")
 
     @service.on(placed, prices)
     def price(ctx: ms.Context[None], e: Placed, prices: ms.Table[Price]) -> None:
-        row, then = prices.get(e.id), prices.get(e.id, at=e.at)
+        row, then = prices.get(e.id), prices.get(e.id, at=e.at) if history_ms else None
         alike = [] if row is None else [key for key, _ in prices.find(by_cents, row.cents)]
         cents, was = None if row is None else row.cents, None if then is None else then.cents
         ctx.emit(priced, Priced(e.order, e.id, e.at, ctx.now, cents, was, alike))
@@ -153,6 +154,62 @@ def test_a_truncation_that_is_sent_again_leaves_later_rows() -> None:
     b.end()
 
 
+@pytest.mark.parametrize("history_ms", [0, HISTORY_MS])
+@pytest.mark.parametrize("crash", [False, True])
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_row_of_before_a_truncation_that_is_sent_again_leaves_the_newer_one(
+    cut: bool, crash: bool, history_ms: int
+) -> None:
+    """The newer row is there, whichever batches the steps are in, after the older one has replaced it for a while."""
+    b = Bench(shop(history_ms), partitions=2)
+    write(b, Wrote(1, Price(1, 20), 1 * S, 20))
+    truncate(b, Truncated(2 * S, 25))
+    write(b, Wrote(1, Price(1, 30), 3 * S, 30))
+    write(b, Wrote(1, Price(1, 20), 10 * S, 20))
+    for number in range(8):
+        b.send(Placed(number, "eve", 1, (11 + 2 * number) * S))
+        if crash:
+            b.send(CRASH)
+        if cut:
+            b.out(b.service.outputs[0])
+    assert [p.cents for p in b.out(b.service.outputs[0])] == [30] * 8
+    assert b.ask(lambda view: view.table(prices_of(b)).get(1)) == Price(1, 30)
+    truncate(b, Truncated(31 * S, 40))
+    b.send(Placed(9, "eve", 1, 32 * S))
+    assert b.out(b.service.outputs[0])[-1].cents is None
+    b.end()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_versions_that_are_no_longer_needed_make_no_difference(seed: int) -> None:
+    """Whatever truncations follow: with a position from before some of the versions, or without one."""
+    chance = random.Random(seed)
+    versions: list[CopiedVersion] = []
+    for written in sorted(chance.choices(range(20), k=8)):
+        valid = chance.choice((written, written, written - 3, written + 3))
+        insert(versions, CopiedVersion(written, valid, b"", chance.choice((0, chance.randrange(1, 9)))))
+    rest = needed(versions, 20, history_ms := chance.choice((0, 5)), removed_with)
+    truncations = [Truncation(written, position) for written in range(25) for position in range(10)]
+    for truncation in truncations:
+        left, rest_left = ([v for v in some if not removes(truncation, v)] for some in (versions, rest))
+        for at in range(20, 26):
+            assert holding(left, at) is holding(rest_left, at)
+        for at in range(20 - history_ms, 26) if history_ms else ():
+            assert known_of(left, 25, at) is known_of(rest_left, 25, at)
+
+
+def test_versions_do_not_pile_up_while_rows_are_sent_again() -> None:
+    """At most one for each position that is sent again in a row, until a newer row comes."""
+    versions: list[CopiedVersion] = []
+    for time in range(100):
+        insert(versions, CopiedVersion(time, time, b"", 50 + time % 10))
+        versions = needed(versions, time, 0, removed_with)
+        assert len(versions) <= 2
+    insert(versions, CopiedVersion(100, 100, b"", 0))  # of a snapshot that has no position
+    insert(versions, CopiedVersion(101, 101, b"", 70))
+    assert [v.position for v in needed(versions, 101, 0, removed_with)] == [0, 70]
+
+
 def test_a_local_table_is_not_truncated() -> None:
     service = ms.Service("shop")
     placed = service.input("orders", Placed, key="id", time="at")
@@ -242,16 +299,17 @@ def filled(b: Bench, chance: random.Random) -> Model:
     return model
 
 
+@pytest.mark.parametrize("history_ms", [0, HISTORY_MS])
 @pytest.mark.parametrize("seed", range(examples(90)))
-def test_outputs_are_those_of_the_model(seed: int) -> None:
+def test_outputs_are_those_of_the_model(seed: int, history_ms: int) -> None:
     """The bench runs each log again in other batches, with lost ones, and in other key groups."""
-    b, chance = Bench(shop(), bound_ms=2 * S, partitions=2, seed=seed), random.Random(seed)
+    b, chance = Bench(shop(history_ms), bound_ms=2 * S, partitions=2, seed=seed), random.Random(seed)
     model = filled(b, chance)
     b.advance(30 * S)
     outputs: list[Priced] = b.out(b.service.outputs[0])
     for p in outputs:
         assert p.cents == model.cents(p.id, p.now), p
-        assert p.then == model.cents(p.id, p.now, p.at), p
+        assert p.then == (model.cents(p.id, p.now, p.at) if history_ms else None), p
         alike = [str(id) for id in range(4) if p.cents is not None and model.cents(id, p.now) == p.cents]
         assert p.alike == alike, p
     rows = b.ask(lambda view: [view.table(prices_of(b)).get(id) for id in range(4)])

@@ -18,13 +18,15 @@ from moneystate.api.iso_time import from_ms
 from moneystate.devbroker import DevBroker
 from moneystate.devdebezium import Connector, DevDebezium
 from moneystate.devpostgres import DevPostgres
+from moneystate.savepoint.format import Savepoint
 from tests.job.harness import JobProcess, moneystate
 from tests.kafka.logs import Cluster, wait_until_stable
 from tests.reference.kafka_log import read_log
+from tests.waiting import until
 
 LAST: Final = 0  # the row that a round changes last
 IDS: Final = range(60)
-ROUNDS: Final = 2
+KILLS: Final = 3
 SERVICE: Final = """
 from dataclasses import dataclass
 
@@ -72,7 +74,8 @@ class Shop:
     def __init__(self, servers: str, dsn: str, prefix: str, folder: Path) -> None:
         self.cluster = Cluster(servers, prefix)
         self.dsn = dsn
-        self.service = folder / "captured.py"
+        self.service = folder / f"captured_{prefix.strip('.')}.py"
+        self.checkpoint = folder / "checkpoint"
         self.service.write_text(SERVICE)
         self.folder = folder
         self.numbers = 0
@@ -82,7 +85,8 @@ class Shop:
 
     def run(self) -> JobProcess:
         flags = ["--bootstrap-servers", self.cluster.bootstrap_servers, "--topic-prefix", self.cluster.prefix]
-        flags += ["--checkpoint", str(self.folder / "checkpoint"), "--bound", "1s", "--idle-timeout", "1s", "--local"]
+        flags += ["--checkpoint", str(self.checkpoint), "--key-groups", "4"]
+        flags += ["--bound", "1s", "--idle-timeout", "1s", "--local"]
         return JobProcess(["run", f"{self.service}:service", *flags], self.folder)
 
     def execute(self, *statements: str) -> None:
@@ -117,9 +121,22 @@ class Shop:
         answers = self.answers()
         return {id: answers[number] for number, id in asked.items()}
 
+    def change(self, chance: random.Random, mark: int) -> None:
+        """Changes many rows, while questions are asked, and then the last one."""
+        for statement in (*BEGINNING, *statements(chance)):
+            self.execute(statement)
+            self.ask(chance.choice(IDS))
+        self.execute(f"INSERT INTO prices VALUES ({LAST}, {mark}) ON CONFLICT (id) DO UPDATE SET cents = {mark}")
+
+    def check(self, job: JobProcess, mark: int) -> None:
+        """All rows are those of the database, once the last one has come."""
+        job.wait_for(lambda: self.answered(job, LAST)[LAST] == mark, "the last change has come")
+        rows = self.rows()
+        assert self.answered(job, *IDS) == {id: rows.get(id) for id in IDS}
+
 
 @pytest.fixture
-def shop(broker: DevBroker, postgres: DevPostgres, debezium: DevDebezium, tmp_path: Path) -> Iterator[Shop]:
+def shop(broker: DevBroker, postgres: DevPostgres, tmp_path: Path) -> Shop:
     name = f"t{uuid.uuid4().hex[:12]}"
     with psycopg.connect(postgres.dsn(), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
@@ -128,10 +145,13 @@ def shop(broker: DevBroker, postgres: DevPostgres, debezium: DevDebezium, tmp_pa
         "CREATE TABLE prices (id int PRIMARY KEY, cents int NOT NULL)",
         "INSERT INTO prices SELECT n, n FROM generate_series(0, 39) n",
     )
+    return made
+
+
+def connector_of(shop: Shop) -> Connector:
     forever = {"topic.creation.default.retention.ms": "-1"}
-    debezium.create(Connector(name, made.dsn, ["public.prices"], partitions=3, settings=forever))
-    yield made
-    debezium.delete(name)
+    name = shop.cluster.prefix.strip(".")
+    return Connector(name, shop.dsn, ["public.prices"], partitions=3, settings=forever)
 
 
 def statements(chance: random.Random) -> Iterator[str]:
@@ -150,14 +170,59 @@ def statements(chance: random.Random) -> Iterator[str]:
         )
 
 
-def test_the_rows_are_those_of_the_database(shop: Shop) -> None:
-    chance = random.Random(7)
+def test_the_rows_are_those_of_the_database(shop: Shop, debezium: DevDebezium) -> None:
+    connector = connector_of(shop)
+    debezium.create(connector)
     with shop.run() as job:
-        for number in range(ROUNDS):
-            marked = 100_000 + number
-            mark = f"INSERT INTO prices VALUES ({LAST}, {marked}) ON CONFLICT (id) DO UPDATE SET cents = {marked}"
-            shop.execute(*BEGINNING, *statements(chance), mark)
-            job.wait_for(lambda cents=marked: shop.answered(job, LAST)[LAST] == cents, "the last change has come")  # type: ignore[misc]
-            rows = shop.rows()
-            assert shop.answered(job, *IDS) == {id: rows.get(id) for id in IDS}
+        shop.change(random.Random(7), 100_000)
+        shop.check(job, 100_000)
         assert job.stop().code == 0
+    debezium.delete(connector.name)
+
+
+@pytest.mark.long
+def test_rows_that_a_killed_connector_sends_again_are_seen_alike_in_a_replay(shop: Shop) -> None:
+    """Live, where batches end anywhere, each question gets the row that a replay and a bootstrap give it."""
+    chance, servers = random.Random(8), shop.cluster.bootstrap_servers
+    worker = DevDebezium(shop.folder / "worker", servers, offsets_every_ms=3_000)
+    with worker:
+        worker.create(connector_of(shop))
+        for number in range(KILLS):
+            await_stored(shop)
+            with shop.run() as job:
+                shop.change(chance, mark := 100_000 + number)
+                shop.check(job, mark)
+                worker.kill()
+                job.kill()
+            with shop.run() as job:
+                worker.start()
+                for _ in range(8):
+                    shop.answered(job, *IDS)  # while old rows come again
+                shop.check(job, mark)
+                assert job.stop().code == 0
+    flags = ["--service", f"{shop.service}:service", "--bootstrap-servers", servers]
+    checkpoint = ["--checkpoint", str(shop.checkpoint)]
+    replay = moneystate(["verify-replay", *checkpoint, *flags, "--json", "--quiet"], shop.folder)
+    assert replay.totals["agrees"], replay.totals
+    savepoint = shop.folder / "savepoint"
+    export = ["checkpoint", "export", *checkpoint, "--service", f"{shop.service}:service", "--out", str(savepoint)]
+    moneystate([*export, "--key-groups", "7", "--quiet"], shop.folder)
+    bootstrap = ["bootstrap", "--from", "kafka", "--out", str(shop.folder / "bootstrapped"), *flags]
+    bootstrap += ["--topic-prefix", shop.cluster.prefix, "--bound", "1s", "--like", str(shop.checkpoint)]
+    made = moneystate([*bootstrap, "--key-groups", "5", "--partitions", "2", "--json", "--quiet"], shop.folder)
+    assert made.totals["fingerprint"] == Savepoint(savepoint).manifest.fingerprint
+
+
+def await_stored(shop: Shop) -> None:
+    """Until the connector has stored its offsets: one that is killed before that begins with a snapshot again."""
+    name = shop.cluster.prefix.strip(".")
+    stored = "SELECT confirmed_flush_lsn >= %s FROM pg_replication_slots WHERE slot_name = %s"
+    with psycopg.connect(shop.dsn, autocommit=True) as connection:
+        begin = connection.execute("SELECT pg_current_wal_lsn()").fetchone()
+        assert begin is not None
+        shop.execute(*BEGINNING)
+        until(
+            lambda: connection.execute(stored, [begin[0], name]).fetchone() == (True,),
+            lambda: "no offsets are stored",
+            within_s=60.0,
+        )
