@@ -63,30 +63,28 @@ def _supersedes(version: AnyVersion, other: AnyVersion | None) -> bool:
     return version.written >= other.written
 
 
-def _always(version: AnyVersion, later: AnyVersion) -> bool:
-    return True
-
-
-def needed(versions: list[T], now_ms: int, history_ms: int, removed_with: Callable[[T, T], bool] = _always) -> list[T]:
+def needed(
+    versions: list[T], now_ms: int, history_ms: int, removed_with: Callable[[T, T], bool] | None = None
+) -> list[T]:
     """The versions that a step from `now_ms` on can get. `history_ms`: how far back `known_of` may look; 0: not at
     all. `removed_with(version, later)`: whether each truncation that removes `later` also removes `version`. If one
-    can leave `version`, it holds again, so `later` does not replace it."""
-    current = _current(versions, now_ms)
-    replaced = _replaced(versions[: current + 1], removed_with)
-    if history_ms:
+    can leave `version`, it holds again, so `later` does not replace it. None: there are no truncations."""
+    replaced = _replaced(versions[: _current(versions, now_ms) + 1], removed_with)
+    if history_ms and replaced:
         horizon_ms = now_ms - history_ms
         known = [v for v in versions if v.written <= now_ms and v.valid_from <= horizon_ms]
-        forgotten = _replaced(sorted(known, key=lambda v: (v.valid_from, v.written)), removed_with)
-        replaced = [v for v in replaced if any(v is one for one in forgotten)]
-    rest = [v for v in versions if not any(v is one for one in replaced)]
+        replaced &= _replaced(sorted(known, key=lambda v: (v.valid_from, v.written)), removed_with)
+    rest = [v for v in versions if id(v) not in replaced] if replaced else versions
     if len(rest) == 1 and rest[0].row is None and since(rest[0]) <= now_ms - history_ms:
         return []
     return rest
 
 
-def _replaced(versions: Sequence[T], removed_with: Callable[[T, T], bool]) -> list[T]:
-    """The versions that a later one replaces, whatever truncations follow."""
-    return [v for n, v in enumerate(versions) if any(removed_with(v, later) for later in versions[n + 1 :])]
+def _replaced(versions: Sequence[T], removed_with: Callable[[T, T], bool] | None) -> set[int]:
+    """The ids of the objects that a later one replaces, whatever truncations follow."""
+    if removed_with is None:
+        return {id(v) for v in versions[:-1]}
+    return {id(v) for n, v in enumerate(versions) if any(removed_with(v, later) for later in versions[n + 1 :])}
 
 
 def _current(versions: Sequence[AnyVersion], now_ms: int) -> int:
