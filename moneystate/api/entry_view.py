@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar, overload
 
 from moneystate.api import index_order, layout
@@ -41,6 +41,10 @@ class StateView(ABC):
     @abstractmethod
     def stored(self, kind: RecordKind, owner: bytes, id: bytes) -> bytes | None: ...
 
+    def stored_all(self, kind: RecordKind, owner: bytes, ids: Sequence[bytes]) -> list[bytes | None]:
+        """`stored` of each id."""
+        return [self.stored(kind, owner, id) for id in ids]
+
     @abstractmethod
     def stored_ids(self, kind: RecordKind, owner: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Ids that begin with `prefix`, with their entries, ordered by id."""
@@ -61,6 +65,12 @@ class StateView(ABC):
         kind = self.plan.kinds[of.name]
         entry: S | None = self.record(kind, self.stored(kind, key.encode(), id.encode()))
         return entry
+
+    def entries_by_id(self, of: Map[S], key: str, ids: Iterable[str]) -> dict[str, S]:
+        kind, wanted = self.plan.kinds[of.name], list(ids)
+        stored = self.stored_all(kind, key.encode(), [id.encode() for id in wanted])
+        records = [(id, self.record(kind, its)) for id, its in zip(wanted, stored, strict=True)]
+        return {id: record for id, record in records if record is not None}
 
     def entries(self, of: Map[S], key: str, prefix: str = "") -> Iterator[tuple[str, S]]:
         kind = self.plan.kinds[of.name]

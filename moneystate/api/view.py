@@ -43,6 +43,10 @@ class View(Protocol):
 
     def entry(self, of: Map[S], key: str, id: str) -> S | None: ...
 
+    def entries_by_id(self, of: Map[S], key: str, ids: Iterable[str]) -> dict[str, S]:
+        """The entries that exist of these ids. A query server reads many at once in less time than one by one."""
+        ...
+
     def entries(self, of: Map[S], key: str, prefix: str = "") -> Iterator[tuple[str, S]]:
         """Ids and entries, ordered by id. `prefix`: of the ids."""
         ...

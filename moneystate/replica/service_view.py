@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any, Final
 
@@ -176,6 +176,17 @@ class ReplicaView(StateView):
     def stored(self, kind: RecordKind, owner: bytes, id: bytes) -> bytes | None:
         stored: bytes | None = self.at_once(lambda: self._checked(entry_of(kind, owner, id)))
         return stored
+
+    def stored_all(self, kind: RecordKind, owner: bytes, ids: Sequence[bytes]) -> list[bytes | None]:
+        entries = [entry_of(kind, owner, id) for id in ids]
+        stored: list[bytes | None] = []
+        for first in range(0, len(entries), READ_AT_ONCE):
+            stored += self.at_once(partial(self._all_checked, entries[first : first + READ_AT_ONCE]))
+        return stored
+
+    def _all_checked(self, entries: Sequence[bytes]) -> list[bytes | None]:
+        self.snapshot.check()
+        return [self.snapshot.read(entry) for entry in entries]
 
     def _checked(self, entry: bytes) -> bytes | None:
         self.snapshot.check()

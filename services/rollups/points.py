@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Generic, NamedTuple, TypeVar
 
 import moneystate as ms
 from services.rollups import stats, zones
 from services.rollups.blocks import Block
 from services.rollups.catalog import Catalog, Known
+from services.rollups.columns import column_id, frame_id
 from services.rollups.minutes import IN_BLOCK
 from services.rollups.records import Book, Bucket, Device, Minutes, OpenBlock, Packed, Pulse, Raw, Tail
 from services.rollups.shelf import Maps, Shelf
@@ -35,13 +37,23 @@ class States(NamedTuple):
 class ViewMap(Generic[S]):
     """A map under one device (`shelf.Gets`)."""
 
+    loaded: dict[str, S | None]
+
     def __init__(self, view: ms.View, state: ms.Map[S], key: str) -> None:
         self.view = view
         self.state = state
         self.key = key
+        self.loaded = {}
+
+    def load(self, ids: Iterable[str]) -> None:
+        """Reads entries together that `get` returns later."""
+        wanted = list(ids)
+        self.loaded.update(dict.fromkeys(wanted))
+        for id, entry in self.view.entries_by_id(self.state, self.key, wanted).items():
+            self.loaded[id] = entry
 
     def get(self, id: str) -> S | None:
-        return self.view.entry(self.state, self.key, id)
+        return self.loaded[id] if id in self.loaded else self.view.entry(self.state, self.key, id)
 
 
 class Point(NamedTuple):
@@ -65,8 +77,11 @@ class DeviceView:
         self.now = view.time_ms
         self.device = view.get(states.device, key)
         self.pulse = view.get(states.pulse, key)
-        maps = [ViewMap(view, state, key) for state in states[3:]]
-        self.maps = Maps(*maps)
+        self.buckets = ViewMap(view, states.buckets, key)
+        self.columns = ViewMap(view, states.columns, key)
+        tails, raw = ViewMap(view, states.tails, key), ViewMap(view, states.raw, key)
+        minutes = ViewMap(view, states.minutes, key)
+        self.maps = Maps(tails, raw, minutes, self.buckets, self.columns)
         self.shelf = Shelf(self.maps, view.get(states.book, key))
         self.settings = catalog.settings_of(key, self.device)
         self.table = catalog.table(self.device.names)
@@ -88,7 +103,9 @@ class DeviceView:
 
     def _packed(self, tier: Tier, known: Known, start: int, end: int) -> list[Point]:
         points: list[Point] = []
-        for chunk in self.shelf.chunks(tier, max(0, start - 2 * tier.length_ms), end):
+        chunks = self.shelf.chunks(tier, max(0, start - 2 * tier.length_ms), end)
+        self.columns.load([id for n in chunks for id in (frame_id(tier, n), column_id(tier, n, known.number))])
+        for chunk in chunks:
             frame = self.shelf.frame(tier, chunk)
             if known.number in frame.numbers:
                 column = self.shelf.column(tier, chunk, known.number, frame)
@@ -101,7 +118,9 @@ class DeviceView:
 
     def _closed(self, tier: Tier, known: Known, start: int, end: int) -> list[Point]:
         points: list[Point] = []
-        for at in self.shelf.starts(tier, start - 2 * tier.length_ms, end):
+        starts = self.shelf.starts(tier, start - 2 * tier.length_ms, end)
+        self.buckets.load([bucket_id(tier, at) for at in starts])
+        for at in starts:
             slot, its = self.shelf.slot(tier, at), self.shelf.metrics(tier, at, known.number)
             if slot is not None and known.number in its:
                 points.append(Point(at, slot.end, slot.revision, slot.expected, its[known.number], False))
@@ -130,7 +149,9 @@ class DeviceView:
 
     def _quarters(self, tier: Tier, known: Known, first: int, after: int) -> list[Stats]:
         parts: dict[int, Stats] = {}
-        for at in self.shelf.starts(QUARTERS, first, after) if tier is not QUARTERS else ():
+        starts = self.shelf.starts(QUARTERS, first, after) if tier is not QUARTERS else []
+        self.buckets.load([bucket_id(QUARTERS, at) for at in starts])
+        for at in starts:
             bucket = self.maps.buckets.get(bucket_id(QUARTERS, at))
             its = self.shelf.metrics(QUARTERS, at, known.number)
             if bucket is not None and known.number in its and (tier is HOURS or bucket.day == first):

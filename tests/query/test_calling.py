@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import moneystate as ms
+from moneystate.replica.service_view import READ_AT_ONCE, ReplicaView
 from moneystate.rpc.context import Context
 from moneystate.serving.callers import Caller
 from moneystate.serving.calls import Call
@@ -97,6 +98,26 @@ def test_a_long_query_gives_the_same_from_a_thread_and_lets_others_run(replica: 
     assert count == SELLERS
     assert thread.startswith("query")
     assert turns.taken > 3
+
+
+def test_a_long_query_reads_entries_by_id_in_portions(replica: Market) -> None:
+    """So that others run in between, and that each entry does not wait for the loop."""
+    works: list[int] = []
+
+    def many(view: ms.View) -> int:
+        slow(view)
+        assert isinstance(view, ReplicaView)
+        on_loop = view.at_once
+
+        def counted(work: Callable[[], Any]) -> Any:
+            works.append(1)
+            return on_loop(work)
+
+        view.at_once = counted
+        return len(view.entries_by_id(market.offers, "s001", [f"x{n}" for n in range(5 * READ_AT_ONCE)]))
+
+    assert run(replica, many, Until(60.0)) == 0
+    assert sum(works) == 5
 
 
 def test_a_long_query_ends_at_its_deadline(replica: Market) -> None:

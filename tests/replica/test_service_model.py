@@ -186,6 +186,12 @@ def check_listings(snapshot: ServiceSnapshot, view: EntryView) -> None:
     for seller in SELLERS:
         items = pages(snapshot.entries_of, kinds["offers"], seller.encode(), b"x", 1)
         assert [(i.id.decode(), i.record) for i in items] == list(view.entries(market.offers, seller, "x"))
+        ids = ["y2", *(id for id, _ in view.entries(market.offers, seller)), "absent"]
+        by_id = view.entries_by_id(market.offers, seller, ids)
+        assert snapshot.view.entries_by_id(market.offers, seller, ids) == by_id
+        assert list(by_id.items()) == [
+            (id, its) for id in dict.fromkeys(ids) if (its := view.entry(market.offers, seller, id))
+        ]
     every = pages(snapshot.keys, kinds["offers"], b"", b"a", b"b", 1)
     assert [(i.owner.decode(), i.id.decode(), i.record) for i in every] == [
         (s, id, offer) for s in ("a", "ab") for id, offer in view.entries(market.offers, s)
