@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -133,10 +134,18 @@ def topic_settings(admin: AdminClient, names: list[str]) -> dict[str, dict[str, 
     return settings
 
 
+def _is_compacted(settings: Mapping[str, str]) -> bool:
+    return "compact" in settings.get("cleanup.policy", "").split(",")
+
+
+def is_compacted(admin: AdminClient, name: str) -> bool:
+    return _is_compacted(topic_settings(admin, [name])[name])
+
+
 def check_not_compacted(admin: AdminClient, names: list[str]) -> None:
     """Raises RetentionError for a topic that may lose a record between two attempts at the same batch."""
     for name, settings in topic_settings(admin, names).items():
-        if "compact" in settings.get("cleanup.policy", "").split(","):
+        if _is_compacted(settings):
             raise RetentionError(
                 f"{name}: expected an input topic with cleanup.policy=delete, found {settings['cleanup.policy']}: a "
                 "record that compaction takes between two attempts at a batch would make state and output differ.",

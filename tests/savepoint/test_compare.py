@@ -19,7 +19,7 @@ from services.enrichment.job import enrichment_job
 from services.enrichment.rules import Rules
 from services.enrichment.state_model import STATE
 from services.enrichment.topics import USER_EVENTS, WALLET_EVENTS
-from state_tools.replay import compared, digest_of, drained
+from state_tools.replay import compared, complete_keys, digest_of, drained
 from tests.enrichment.harness import inputs, simulation
 from tests.reference import model
 from tests.workloads.workload_log import workload_log
@@ -132,3 +132,15 @@ def test_outputs_agree_exactly_when_both_have_each_record_as_often() -> None:
 def test_what_was_there_before_the_checkpoint_is_no_difference_what_is_missing_is() -> None:
     assert compared(in_topic(A, B, C), [A, C], before=True).agrees()
     assert not compared(in_topic(A), [A, C], before=True).agrees()
+
+
+def test_a_compacted_topic_may_lack_records_that_a_later_one_of_their_key_replaced() -> None:
+    topic, gone = in_topic(B), (b"ben", None)
+    for groups in ([[A, B]], [[A, B, B]], [[A, B, C, gone]], [[A], [B]], [[B], [A]]):
+        complete = complete_keys(topic, groups)
+        assert compared(topic, [record for its in groups for record in its], False, complete).agrees(), groups
+    for groups, missing in ([[B, A]], 1), ([[A, B, C]], 1), ([[A], [C]], 2):
+        result = compared(topic, [record for its in groups for record in its], False, complete_keys(topic, groups))
+        assert (result.agrees(), result.missing) == (False, missing), groups
+    extra = compared(in_topic(A, B), [B], False, complete_keys(in_topic(A, B), [[B]]))
+    assert (extra.agrees(), extra.missing, extra.more) == (False, 0, 1)
