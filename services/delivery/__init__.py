@@ -1,0 +1,1 @@
+"""Event delivery: which endpoint gets which event."""
