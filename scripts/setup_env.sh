@@ -224,6 +224,13 @@ fetch_pgbouncer() {
         say "no pgbouncer here: apply is not tried behind a pooler (apt-get install pgbouncer, brew install pgbouncer)"
 }
 
+# The browser of the console's tests. They say so where it is missing.
+fetch_chromium() {
+    if command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null; then return; fi
+    { command -v apt-get >/dev/null && can_be_root && apt_install chromium; } ||
+        say "no Chromium here: pages are not tried in a browser (apt-get install chromium)"
+}
+
 # What the tests' HDFS runs on, and what Spark needs for their S3. Each says itself that it fetches.
 fetch_stores() {
     local key
@@ -277,6 +284,7 @@ tools() {
     if take "$*" tests/chaos; then fetch_faketime; fi
     if take "$*" tests/chaos tests/storage; then fetch_stores; fi
     if take "$*" tests/services; then fetch_chdb; fi
+    if take "$*" tests/console; then fetch_chromium; fi
     if take "$*" tests/devpostgres tests/apply tests/devdebezium tests/services/changes; then fetch_postgres; fi
     if take "$*" tests/apply; then fetch_pgbouncer; fi
     if take "$*" tests/devdebezium tests/apply tests/services/changes; then fetch_debezium; fi

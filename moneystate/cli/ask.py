@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import typer
 from google.protobuf.json_format import MessageToJson
 
-from moneystate.api.json_text import parse
 from moneystate.api.plans import plan_of
 from moneystate.api.reference import service_at
 from moneystate.cli import ask_tables as tables
@@ -22,9 +21,9 @@ from moneystate.cli.known_services import KNOWN
 from moneystate.cli.option import Panel, option
 from moneystate.cli.options import AtTime, AtVersion, Count, Json, Limit, SinceVersion
 from moneystate.cli.state_query import list_pages, parse_at, parse_version, show_answer
-from moneystate.engine.avro import Malformed
 from moneystate.errors import ConfigError, MoneystateError
 from moneystate.query.v1 import header_pb2
+from moneystate.serving.arguments import Mistyped, typed
 from moneystate.serving.client import Client
 from moneystate.state.v1 import state_pb2 as s
 
@@ -219,15 +218,11 @@ def _arguments(query: str, fields: list[dict[str, Any]], words: list[str]) -> st
 
 
 def _typed(where: str, kind: Any, text: str) -> str:
-    """The JSON text of an argument. Numbers stay as they are written."""
-    plain = kind if isinstance(kind, str) else kind.get("type") if isinstance(kind, dict) else "json"
-    if plain in ("string", "enum") or (isinstance(kind, dict) and kind.get("logicalType") == "timestamp-millis"):
-        return json.dumps(text)
+    """The JSON text of an argument. Raises ConfigError."""
     try:
-        parse(text)
-        return text
-    except Malformed:
-        raise ConfigError(f"ask {where}: expected {plain}, found {text}.", "write it as in JSON.") from None
+        return typed(kind, text)
+    except Mistyped as e:
+        raise ConfigError(f"ask {where}: expected {e.expected}, found {text}.", "write it as in JSON.") from None
 
 
 def _get(question: Question) -> None:

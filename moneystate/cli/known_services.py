@@ -34,6 +34,7 @@ DEMOS: Final[dict[str, str]] = {
     ENRICHMENT: "services.enrichment.cli.demo:demo",
     "apply": "moneystate.apply.demo:demo",
     "changes": "services.changes.demo:demo",
+    "console": "services.rollups.console_demo:demo",
     "entities": "services.entities.demo:demo",
     "joining": "services.joining.demo:demo",
     "reconciliation": "services.reconciliation.demo:demo",

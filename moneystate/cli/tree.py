@@ -42,6 +42,7 @@ PLACES: Final[dict[str, Place]] = {
     "serve": Place(QUERIES, "moneystate.cli.serve:serve", logs=True),
     "state": Place(QUERIES, "moneystate.cli.state:app"),
     "ask": Place(QUERIES, "moneystate.cli.ask:command", numbers_take=True),
+    "console": Place(QUERIES, "moneystate.cli.console:console", logs=True),
     **{name: Place(QUERIES, home) for name, home in known_services.GROUPS.items()},
     "checkpoint": Place(STATE, "moneystate.cli.checkpoint:app"),
     "rescale": Place(STATE, "moneystate.cli.rescale:rescale"),

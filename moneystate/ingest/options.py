@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,7 +11,8 @@ from moneystate.ingest.callers import Callers
 from moneystate.ingest.rights import rights_of
 from moneystate.kafka.topics import AS_THE_BROKER, Replication
 from moneystate.serving import addresses
-from moneystate.serving.tls import SecurityFlags, TlsFiles, check_exposure, check_security
+from moneystate.serving.https import Certificates
+from moneystate.serving.tls import SecurityFlags, check_exposure, check_security
 from moneystate.serving.tokens import TokenCheck
 
 
@@ -46,30 +46,6 @@ class Security(SecurityFlags):
         who = "tokens" if self.token_key else "no tokens, callers may write all topics"
         local = ", this machine only" if addresses.is_loopback(address) else ""
         return f"{transport}, {who}{local}"
-
-
-class Certificates:
-    """The context of TLS. It looks at the files at each handshake."""
-
-    def __init__(self, files: TlsFiles) -> None:
-        """Raises ConfigError."""
-        self._files = files
-        self._watched = files.watched(self._load)
-        self.context = self._load()
-        self.context.sni_callback = self._handshake
-
-    def _handshake(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
-        self._watched.refresh()
-        connection.context = self._watched.current
-
-    def _load(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.set_alpn_protocols(["http/1.1"])
-        self._files.load_pair(context)
-        if self._files.client_ca:
-            context.load_verify_locations(self._files.client_ca)
-            context.verify_mode = ssl.CERT_REQUIRED
-        return context
 
 
 @dataclass(frozen=True)

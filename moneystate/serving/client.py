@@ -79,11 +79,14 @@ class Client:
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self.channel.close()
 
-    def call(self, name: str, request: Message) -> Any:
+    def call(
+        self, name: str, request: Message, metadata: Iterable[tuple[str, str]] = (), timeout_s: float | None = None
+    ) -> Any:
+        """`metadata`: of this call, besides the client's; `timeout_s`: of this call, instead of the client's."""
         path, answer = _method(name)
         call = self.channel.unary_unary(path, type(request).SerializeToString, answer.FromString)
         with self._traced(path) as more:
-            return call(request, timeout=self.timeout_s, metadata=(*self.metadata, *more))
+            return call(request, timeout=timeout_s or self.timeout_s, metadata=(*self.metadata, *metadata, *more))
 
     @contextmanager
     def _traced(self, path: str) -> Iterator[Iterable[tuple[str, str]]]:

@@ -1,0 +1,94 @@
+"""`moneystate console`: what every service does, in the browser."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from moneystate.api.reference import service_at
+from moneystate.cli import services
+from moneystate.cli.durations import parse_ms
+from moneystate.cli.known_services import KNOWN
+from moneystate.cli.option import ADDRESS, DURATION, PATH, Panel, check_given, option, repeated
+from moneystate.cli.options import (
+    BootstrapServers,
+    KafkaConfig,
+    KafkaConfigFile,
+    Listen,
+    TlsCa,
+    TlsCert,
+    TlsKey,
+    TokenAudience,
+    TokenIssuer,
+    TokenKey,
+    TopicPrefix,
+    kafka_settings,
+)
+from moneystate.cli.service_config import service_tables
+from moneystate.console import process
+from moneystate.console.options import ConsoleOptions, Security
+from moneystate.serving import addresses
+from moneystate.serving.client import Target
+
+
+def console(
+    context: typer.Context,
+    bootstrap_servers: BootstrapServers,
+    state: Annotated[
+        list[str] | None, repeated("state", "The address of a query server.", Panel.server, ADDRESS)
+    ] = None,
+    service: Annotated[
+        list[str] | None,
+        repeated(
+            "service", "A service besides those of this project: its records and pages.", Panel.service, "SERVICE"
+        ),
+    ] = None,
+    listen: Listen = "127.0.0.1:8088",
+    topic_prefix: TopicPrefix = "",
+    allow_writes: Annotated[
+        bool, option("allow-writes", "Let readers with the scope state.admin send dead letters again.", Panel.server)
+    ] = False,
+    state_ca: Annotated[
+        str, option("state-ca", "The CA of the query servers' certificates, a PEM file.", Panel.security, PATH)
+    ] = "",
+    timeout: Annotated[str, option("timeout", "How long an answer may take.", Panel.server, DURATION)] = "10s",
+    tls_cert: TlsCert = "",
+    tls_key: TlsKey = "",
+    tls_ca: TlsCa = "",
+    token_key: TokenKey = "",
+    token_audience: TokenAudience = "",
+    token_issuer: TokenIssuer = "",
+    kafka_config: KafkaConfig = None,
+    kafka_config_file: KafkaConfigFile = None,
+) -> None:
+    """Show what services do, in the browser.
+
+    The pages show the services whose topics of commits the broker has, their lag and dead letters, records of topics,
+    and of each query server the state at any version and the declared queries. The command ends with code 0 after
+    SIGTERM or Ctrl-C. See docs/console.md.
+    """
+    check_given(bootstrap_servers=bootstrap_servers)
+    for address in state or []:
+        addresses.split(address, "--state")
+    process.run(
+        ConsoleOptions(
+            bootstrap_servers=bootstrap_servers,
+            listen=listen,
+            states=[Target(address, ca=state_ca) for address in state or []],
+            topic_prefix=topic_prefix,
+            services=_services(context, service or []),
+            allow_writes=allow_writes,
+            timeout_s=parse_ms(timeout, "--timeout", 1) / 1000,
+            kafka_config=kafka_settings(kafka_config_file, kafka_config),
+            security=Security(tls_cert, tls_key, tls_ca, token_key, token_audience, token_issuer),
+        )
+    )
+
+
+def _services(context: typer.Context, given: list[str]) -> dict[str, list[str]]:
+    """References by the names of services: this project's, and those that were given. Raises ConfigError."""
+    tables = service_tables(context)
+    references = [path for paths in KNOWN.values() for path in paths]
+    references += [reference for text in given for reference in services.load_all(text, tables)]
+    return {service_at(reference).name: [reference] for reference in references}

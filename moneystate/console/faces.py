@@ -1,0 +1,98 @@
+"""Pages that a service brings itself: `FACES` of the module `console` in its folder.
+
+A face asks the service's declared queries, and says what to show: tables and graphs. It makes no HTML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Final, Protocol, TypeAlias
+
+FACES: Final = "FACES"
+MODULE: Final = "console"
+
+
+class Ask(Protocol):
+    def __call__(self, query: str, **arguments: Any) -> Any:
+        """The result of a query as plain data. Raises NotThere if there is none."""
+
+
+class NotThere(Exception):
+    """What a face asks for does not exist."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Something to fill in, with its value where nothing is. `values`: those it can have; empty: any text."""
+
+    name: str
+    label: str
+    default: str = ""
+    values: tuple[str, ...] = ()
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a graph. `role`: mean, low and high (a band), marks (points without a line), or empty for another one;
+    None among `values`: the line is broken there."""
+
+    label: str
+    values: Sequence[float | None]
+    role: str = ""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """`times`: ms since 1970; `zone`: of the times that people read; `zoom`: names of the choices that a zoom sets;
+    `gaps`: times without values, from and to, in ms."""
+
+    title: str
+    times: Sequence[int]
+    lines: Sequence[Line]
+    unit: str = ""
+    zone: str = "UTC"
+    zoom: tuple[str, str] | None = None
+    gaps: Sequence[tuple[int, int]] = ()
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table of plain data: an object for each row. `empty`: what is said if there is none."""
+
+    title: str
+    rows: Sequence[Mapping[str, Any]]
+    empty: str = "nothing"
+
+
+@dataclass(frozen=True)
+class Note:
+    text: str
+
+
+Block: TypeAlias = Graph | Rows | Note
+
+
+@dataclass(frozen=True)
+class Face:
+    """A page. `needs`: choices that must be filled in before `show` is called."""
+
+    name: str
+    title: str
+    about: str
+    show: Callable[[Ask, Mapping[str, str]], Sequence[Block]]
+    choices: Sequence[Choice] = field(default_factory=tuple)
+    needs: tuple[str, ...] = ()
+
+
+def faces_of(reference: str) -> Sequence[Face]:
+    """The faces of the service of a reference, MODULE:NAME. Empty if its folder has no module `console`."""
+    package = reference.partition(":")[0].rpartition(".")[0]
+    name = f"{package}.{MODULE}" if package else ""
+    if not name or find_spec(name) is None:
+        return ()
+    faces: Sequence[Face] = getattr(import_module(name), FACES)
+    return faces

@@ -1,0 +1,48 @@
+"""The options of `moneystate console`, checked as far as files and flags allow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from moneystate.console.sessions import Sessions, rights_of
+from moneystate.serving.client import Target
+from moneystate.serving.https import Certificates
+from moneystate.serving.tls import SecurityFlags, check_exposure, check_security
+from moneystate.serving.tokens import TokenCheck
+
+
+@dataclass(frozen=True)
+class Security(SecurityFlags):
+    def check(self, address: str) -> None:
+        """Raises ConfigError for options that contradict each other, or that are unsafe at `address`."""
+        check_security(self)
+        check_exposure(self, address, "read state and topics")
+        self.sessions()
+        self.certificates()
+
+    def sessions(self) -> Sessions:
+        """Raises ConfigError."""
+        if not self.token_key:
+            return Sessions(None)
+        return Sessions(TokenCheck(self.token_key, self.token_audience, self.token_issuer, rights_of))
+
+    def certificates(self) -> Certificates | None:
+        """Raises ConfigError."""
+        files = self.tls_files()
+        return None if files is None else Certificates(files)
+
+
+@dataclass(frozen=True)
+class ConsoleOptions:
+    """`services`: references by the short names under which people know them."""
+
+    bootstrap_servers: str
+    listen: str  # HOST:PORT; port 0: any free one
+    states: Sequence[Target]
+    topic_prefix: str = ""
+    services: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    allow_writes: bool = False
+    timeout_s: float = 10.0
+    kafka_config: dict[str, str] = field(default_factory=dict)
+    security: Security = field(default_factory=Security)

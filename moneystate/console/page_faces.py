@@ -1,0 +1,70 @@
+"""Pages that services bring themselves (`moneystate.console.faces`)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from moneystate.api import exact_json
+from moneystate.console.faces import Block, Face, Graph, NotThere, Rows
+from moneystate.console.page_queries import served
+from moneystate.console.rendering import shown_time
+from moneystate.console.servers import Asked, Server
+from moneystate.console.sessions import Viewer
+from moneystate.console.shown import Cell, Table, cell
+from moneystate.console.site import Missing, Site
+from moneystate.state.v1 import state_pb2 as s
+
+
+async def face(site: Site, request: Request, viewer: Viewer) -> Response:
+    server = await served(site, request, viewer)
+    chosen = next((one for one in site.faces(server.service) if one.name == request.path_params["face"]), None)
+    if chosen is None:
+        raise Missing(f"The service {server.service} has no page {request.path_params['face']}.")
+    given = {choice.name: request.query_params.get(choice.name, choice.default) for choice in chosen.choices}
+    blocks: Sequence[Block] = ()
+    problem = ""
+    if all(given.get(name) for name in chosen.needs):
+        try:
+            blocks = await asyncio.to_thread(_asked, site, viewer, server, chosen, given)
+        except NotThere as e:
+            problem = str(e)
+    return site.render(
+        request, viewer, "face.html", server=server, face=chosen, given=given, problem=problem,
+        blocks=[(type(block).__name__, block, _table(block)) for block in blocks],
+    )  # fmt: skip
+
+
+def _asked(site: Site, viewer: Viewer, server: Server, face: Face, given: dict[str, str]) -> Sequence[Block]:
+    def ask(query: str, **arguments: Any) -> Any:
+        call = s.CallRequest(query=query, arguments=json.dumps(arguments))
+        try:
+            answer = site.servers.call(server.address, "State.Call", call, viewer.token)
+        except Asked as e:
+            if e.code in ("NOT_FOUND", "INVALID_ARGUMENT"):
+                raise NotThere(e.message) from None
+            raise
+        return exact_json.loads(answer.result.json)
+
+    return face.show(ask, given)
+
+
+def _table(block: Block) -> Table | None:
+    """A graph as a table, too: for those who cannot see it, and without scripts."""
+    if isinstance(block, Rows):
+        names = list(dict.fromkeys(name for row in block.rows for name in row))
+        rows = [[cell(row[name]) if name in row else Cell("", "null") for name in names] for row in block.rows[:500]]
+        return Table(names, rows, more_rows=max(0, len(block.rows) - 500))
+    if isinstance(block, Graph):
+        heads = ["time", *(line.label for line in block.lines)]
+        shown = [
+            [Cell(shown_time(time)), *(cell(line.values[n]) for line in block.lines)]
+            for n, time in list(enumerate(block.times))[:200]
+        ]
+        return Table(heads, shown, more_rows=max(0, len(block.times) - 200))
+    return None

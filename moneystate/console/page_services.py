@@ -1,0 +1,127 @@
+"""The page of all services, that of one, and their live parts."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from moneystate.console.faces import Graph, Line
+from moneystate.console.jobs import Job
+from moneystate.console.live import Sample
+from moneystate.console.servers import Asked, Server
+from moneystate.console.sessions import Viewer
+from moneystate.console.site import Missing, Site
+from moneystate.query.v1 import status_pb2
+
+STREAM = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A service, as far as it is known: by the broker, by a query server, or both."""
+
+    name: str
+    job: Job | None
+    server: Server | None
+    status: status_pb2.GetStatusResponse | None
+    problem: str = ""
+
+
+async def shown_services(site: Site, viewer: Viewer) -> list[Shown]:
+    jobs = {job.service: job for job in await site.live.now()}
+    servers = {server.service: server for server in await asyncio.to_thread(site.servers.all, viewer.token)}
+    made = []
+    for name in sorted({*jobs, *servers}):
+        server = servers.get(name)
+        status, problem = None, ""
+        if server is not None:
+            try:
+                status = await asyncio.to_thread(site.servers.status, server, viewer.token)
+            except Asked as e:
+                problem = str(e)
+        made.append(Shown(name, jobs.get(name), server, status, problem))
+    return made
+
+
+async def services(site: Site, request: Request, viewer: Viewer) -> Response:
+    rows = await shown_services(site, viewer)
+    silent = [
+        address for address in site.servers.clients if address not in {one.server.address for one in rows if one.server}
+    ]
+    return site.render(request, viewer, "services.html", rows=rows, problem=site.live.problem, silent=silent)
+
+
+async def live_services(site: Site, request: Request, viewer: Viewer) -> Response:
+    async def parts() -> AsyncIterator[str]:
+        async for _ in site.live.looks():
+            rows = await shown_services(site, viewer)
+            yield event("services", site.text(request, viewer, "services_rows.html", rows=rows))
+
+    return StreamingResponse(_until_left(request, parts()), headers=STREAM)
+
+
+async def service(site: Site, request: Request, viewer: Viewer) -> Response:
+    shown = await _one(site, viewer, request.path_params["service"])
+    samples = list(site.live.history.get(shown.name, ()))
+    return site.render(
+        request, viewer, "service.html", one=shown, faces=site.faces(shown.name), graphs=_graphs(samples),
+        topics=_topics(site, shown),
+    )  # fmt: skip
+
+
+async def live_service(site: Site, request: Request, viewer: Viewer) -> Response:
+    name = request.path_params["service"]
+
+    async def parts() -> AsyncIterator[str]:
+        async for _ in site.live.looks():
+            with suppress(Missing):
+                shown = await _one(site, viewer, name)
+                yield event("service", site.text(request, viewer, "service_now.html", one=shown))
+
+    return StreamingResponse(_until_left(request, parts()), headers=STREAM)
+
+
+async def _one(site: Site, viewer: Viewer, name: str) -> Shown:
+    """Raises Missing."""
+    for one in await shown_services(site, viewer):
+        if one.name == name:
+            return one
+    raise Missing(f"There is no service {name}: it has neither a topic of commits nor a query server here.")
+
+
+def _topics(site: Site, shown: Shown) -> list[str]:
+    """The inputs that the job has read, and the service's own topics."""
+    own = [f"{shown.name}-{kind}" for kind in ("commits", "changelog", "dead-letters")]
+    inputs = [] if shown.job is None else sorted({lag.topic for lag in shown.job.lags})
+    return [*inputs, *own]
+
+
+def _graphs(samples: Sequence[Sample]) -> list[Graph]:
+    times = [one.time_ms for one in samples]
+    rates: list[float | None] = [None]
+    for before, after in itertools.pairwise(samples):
+        seconds = (after.time_ms - before.time_ms) / 1_000
+        rates.append((after.batch - before.batch) / seconds if seconds > 0 and after.batch >= before.batch else None)
+    return [
+        Graph("Lag", times, [Line("records not committed", [float(one.lag) for one in samples])]),
+        Graph("Batches", times, [Line("batches a second", rates[: len(times)])]),
+        Graph("Dead letters of the last hour", times, [Line("dead letters", [float(one.letters) for one in samples])]),
+    ]
+
+
+def event(name: str, html: str) -> str:
+    """One event of a stream of server-sent events."""
+    return f"event: {name}\n" + "".join(f"data: {line}\n" for line in html.splitlines()) + "\n"
+
+
+async def _until_left(request: Request, parts: AsyncIterator[str]) -> AsyncIterator[str]:
+    async for part in parts:
+        if await request.is_disconnected():
+            return
+        yield part

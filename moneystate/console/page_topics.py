@@ -1,0 +1,160 @@
+"""Topics with their records, dead letters beside what was rejected, and sending them again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any, Final
+
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from moneystate.api.codec import Codec
+from moneystate.console.asking import parse_at
+from moneystate.console.decoding import content_of, hex_dump, text_of
+from moneystate.console.jobs import LETTERS
+from moneystate.console.servers import Asked
+from moneystate.console.sessions import NotAllowed, Viewer
+from moneystate.console.site import Missing, Site
+from moneystate.console.topics import MOST, Wanted
+from moneystate.engine.deadletter import Letter
+from moneystate.kafka.dead_letter_log import Filter, StoredLetter
+from moneystate.log import get_log
+from moneystate.serving.callers import ADMIN, READ_PERSONAL
+
+LISTED: Final = 200  # dead letters of a page
+_log = get_log(__name__)
+
+
+async def topics(site: Site, request: Request, viewer: Viewer) -> Response:
+    viewer.needs(READ_PERSONAL)
+    there = await asyncio.to_thread(site.live.source.topics)
+    return site.render(request, viewer, "topics.html", topics=there, letters=LETTERS)
+
+
+async def topic(site: Site, request: Request, viewer: Viewer) -> Response:
+    """Records have all their fields, so the scope for personal ones is needed."""
+    viewer.needs(READ_PERSONAL)
+    name = request.path_params["topic"]
+    wanted = _wanted(request.query_params)
+    page = await asyncio.to_thread(site.topics.page, name, wanted)
+    codecs = await site.known_codecs()
+    _log.info(f"topic {name} was read", subject=viewer.subject, topic=name, records=len(page.records))
+    return site.render(
+        request, viewer, "topic.html", name=name, page=page, records=[_shown(one, codecs) for one in page.records],
+        given=dict(request.query_params), wanted=wanted,
+    )  # fmt: skip
+
+
+async def letters(site: Site, request: Request, viewer: Viewer) -> Response:
+    viewer.needs(READ_PERSONAL)
+    service = request.path_params["service"]
+    reason = request.query_params.get("reason", "")
+    newest = await asyncio.to_thread(_newest, site, service, reason)
+    return site.render(request, viewer, "letters.html", service=service, letters=newest, reason=reason, most=LISTED)
+
+
+async def letter(site: Site, request: Request, viewer: Viewer) -> Response:
+    """A dead letter beside its original bytes."""
+    viewer.needs(READ_PERSONAL)
+    one = await _letter(site, request)
+    codecs = await site.known_codecs()
+    value = one.letter.value
+    return site.render(
+        request, viewer, "letter.html", service=request.path_params["service"], one=one, about=one.about,
+        content=content_of(value, codecs), bytes=hex_dump((value or b"")[:4_096]), key=text_of(one.letter.key),
+        text=_editable(value), headers=[(name, text_of(its)) for name, its in one.headers],
+        sent=request.query_params.get("sent", ""), may_send=site.allow_writes and ADMIN in viewer.scopes,
+    )  # fmt: skip
+
+
+async def send_again(site: Site, request: Request, viewer: Viewer) -> Response:
+    """Writes the record to its input topic, with the value of the form."""
+    if not site.allow_writes:
+        raise NotAllowed("expected --allow-writes: without it, this console writes nothing.")
+    viewer.needs(ADMIN)
+    form = await site.sessions.form(request, viewer)
+    one = await _letter(site, request)
+    service = request.path_params["service"]
+    log = site.live.source.dead_letters(service)
+    sends, gone = await asyncio.to_thread(log.planned, [one])
+    if gone:
+        raise Missing(f"The record of the letter {one.place} is no longer there.")
+    text = form.get("value", "").replace("\r\n", "\n")
+    is_changed = _editable(one.letter.value) is not None and text != _editable(one.letter.value)
+    sends = [replace_value(send, text.encode()) if is_changed else send for send in sends]
+    await asyncio.to_thread(log.send, sends, _no_progress)
+    _log.info(
+        f"resent dead letter {one.place} of {service}", subject=viewer.subject, service=service, letter=one.place,
+        topic=sends[0].topic, corrected=is_changed,
+    )  # fmt: skip
+    return RedirectResponse(f"{request.url.path}?sent={'corrected' if is_changed else 'unchanged'}", 303)
+
+
+def replace_value(send: Any, value: bytes) -> Any:
+    return send._replace(value=value)
+
+
+def _no_progress(done: int, total: int) -> None:
+    pass
+
+
+async def _letter(site: Site, request: Request) -> StoredLetter:
+    """Raises Missing."""
+    service, place = request.path_params["service"], request.path_params["place"].replace("-", "/")
+    parts = place.split("/")
+    if len(parts) != 2 or not all(part.isdigit() and len(part) <= 18 for part in parts):
+        raise Missing(f"{place}: expected PARTITION-OFFSET of a dead letter.")
+    log = site.live.source.dead_letters(service)
+    there = await asyncio.to_thread(lambda: list(log.read(Filter(places=frozenset({place})), _no_progress)))
+    if not there:
+        raise Missing(f"There is no dead letter {place} of {service}.")
+    return there[0]
+
+
+def _newest(site: Site, service: str, reason: str) -> Sequence[StoredLetter]:
+    chosen = Filter(reasons=frozenset({reason} if reason else ()))
+    log = site.live.source.dead_letters(service)
+    read = islice(log.read(chosen, _no_progress), 20_000)
+    newest = sorted(read, key=lambda one: one.letter.timestamp_ms, reverse=True)
+    return newest[:LISTED]
+
+
+def _editable(value: bytes | None) -> str | None:
+    """The text of a value that a person can correct; None: it is no text."""
+    if value is None or len(value) > 60_000 or b"\0" in value:
+        return None
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _wanted(given: QueryParams) -> Wanted:
+    """Raises Asked."""
+    since = parse_at("", given.get("since", ""))
+    return Wanted(
+        partition=_number(given, "partition"),
+        offset=_number(given, "offset"),
+        since_ms=None if since is None else since.event_time_ms,
+        key=given["key"].encode() if given.get("key") else None,
+        limit=min(MOST, _number(given, "limit") or 20),
+    )
+
+
+def _number(given: QueryParams, name: str) -> int | None:
+    text = given.get(name, "")
+    if not text:
+        return None
+    if not text.isdigit() or len(text) > 18:
+        raise Asked("INVALID_ARGUMENT", f"{name}: expected a whole number, found {text}.")
+    return int(text)
+
+
+def _shown(one: Letter, codecs: dict[bytes, Codec]) -> dict[str, Any]:
+    return {
+        "record": one, "key": text_of(one.key), "content": content_of(one.value, codecs),
+        "headers": [(name, text_of(value)) for name, value in one.headers],
+    }  # fmt: skip

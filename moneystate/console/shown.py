@@ -1,0 +1,112 @@
+"""JSON values as cells of tables. What is very large is cut, and says so: a page stays small whatever a record has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from moneystate.api import exact_json
+
+MOST_TEXT: Final = 2_000  # characters of a value
+MOST_IN_ROW: Final = 300  # characters of a list or an object in a table of several rows
+MOST_JSON: Final = 20_000  # characters of a whole record or result
+MOST_FIELDS: Final = 200
+MOST_ROWS: Final = 500
+MASKED: Final = "(masked)"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """`kind`: a class for its look: text, number, null, masked or json; `cut`: how many characters are not shown."""
+
+    text: str
+    kind: str = "text"
+    cut: int = 0
+
+
+@dataclass(frozen=True)
+class Table:
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    more_columns: int = 0
+    more_rows: int = 0
+
+
+def cell(value: Any, masked: bool = False, most: int = MOST_TEXT) -> Cell:
+    if masked:
+        return Cell(MASKED, "masked")
+    if value is None:
+        return Cell("null", "null")
+    if isinstance(value, str):
+        return _cut(value, "text", most)
+    text = exact_json.dumps(value)
+    return _cut(text, "json" if isinstance(value, (dict, list)) else "number", most)
+
+
+def _cut(text: str, kind: str, most: int) -> Cell:
+    return Cell(text[:most], kind, max(0, len(text) - most))
+
+
+def fields(record: Mapping[str, Any], masked: Sequence[str] = ()) -> Table:
+    """A record, one row for each field."""
+    names = list(record)
+    rows = [(Cell(name), cell(record[name], name in masked)) for name in names[:MOST_FIELDS]]
+    return Table(("field", "value"), rows, more_rows=max(0, len(names) - MOST_FIELDS))
+
+
+def table(value: Any) -> Table:
+    """The result of a query: a row for each item of a list, and a column for each field; of one object a row for each
+    field."""
+    if isinstance(value, dict):
+        return fields(value)
+    items = value if isinstance(value, list) else [value]
+    shown = items[:MOST_ROWS]
+    if not all(isinstance(item, dict) for item in shown):
+        return Table(("value",), [(cell(item),) for item in shown], more_rows=len(items) - len(shown))
+    names = list(dict.fromkeys(name for item in shown for name in item))
+    columns = names[:MOST_FIELDS]
+    rows = [
+        [cell(item[name], most=MOST_IN_ROW) if name in item else Cell("", "null") for name in columns] for item in shown
+    ]
+    return Table(columns, rows, len(names) - len(columns), len(items) - len(shown))
+
+
+def differences(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> Table:
+    """The fields that differ between two records. None: there was no record."""
+    old, new = before or {}, after or {}
+    names = [name for name in dict.fromkeys([*old, *new]) if _text(old, name) != _text(new, name)]
+    rows = [(Cell(name), _of(old, name), _of(new, name)) for name in names[:MOST_FIELDS]]
+    return Table(("field", "before", "after"), rows, more_rows=max(0, len(names) - MOST_FIELDS))
+
+
+def _of(record: Mapping[str, Any], name: str) -> Cell:
+    return cell(record[name]) if name in record else Cell("", "null")
+
+
+def _text(record: Mapping[str, Any], name: str) -> str | None:
+    return exact_json.dumps(record[name]) if name in record else None
+
+
+def whole(text: str) -> Cell:
+    """A JSON text to read as a whole, as far as a page can have it."""
+    return _cut(pretty(text), "json", MOST_JSON)
+
+
+def pretty(text: str) -> str:
+    """JSON with line ends; any other text as it is. Numbers stay as they are written."""
+    try:
+        value = exact_json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str) if _is_plain(value) else text
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether the standard library writes its numbers as they were."""
+    if isinstance(value, dict):
+        return all(map(_is_plain, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return value is None or type(value) in (str, bool, int)

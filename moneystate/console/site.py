@@ -1,0 +1,190 @@
+"""The pages as one ASGI application."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from jinja2 import Environment
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from moneystate.api.codec import Codec
+from moneystate.console.decoding import codecs_of
+from moneystate.console.faces import Face, faces_of
+from moneystate.console.live import Live
+from moneystate.console.rendering import environment
+from moneystate.console.servers import Asked, Servers
+from moneystate.console.sessions import COOKIE, NeedsLogin, NotAllowed, Sessions, Viewer
+from moneystate.console.topics import Topics
+from moneystate.errors import MoneystateError
+
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+AFTER: Final = "moneystate_after"  # where a browser goes after its login
+STATIC: Final = Path(__file__).parent / "static"
+ERRORS: Final = {
+    "NOT_FOUND": HTTPStatus.NOT_FOUND,
+    "OUT_OF_RANGE": HTTPStatus.NOT_FOUND,
+    "INVALID_ARGUMENT": HTTPStatus.BAD_REQUEST,
+    "PERMISSION_DENIED": HTTPStatus.FORBIDDEN,
+    "UNAVAILABLE": HTTPStatus.SERVICE_UNAVAILABLE,
+}
+Page = Callable[["Site", Request, Viewer], Awaitable[Response]]
+
+
+class Missing(Exception):
+    """The page does not exist; the message says what was looked for."""
+
+
+@dataclass
+class Site:
+    """What pages work with. `services`: references by short name; `hosts`: names under which browsers may ask."""
+
+    servers: Servers
+    live: Live
+    topics: Topics
+    sessions: Sessions
+    services: dict[str, list[str]]
+    allow_writes: bool
+    hosts: frozenset[str]
+    is_secure: bool
+    templates: Environment = field(default_factory=environment)
+    codecs: dict[bytes, Codec] | None = None
+
+    def render(
+        self, request: Request, viewer: Viewer | None, template: str, status: int = 200, **values: Any
+    ) -> Response:
+        return HTMLResponse(self.text(request, viewer, template, **values), status)
+
+    def text(self, request: Request, viewer: Viewer | None, template: str, **values: Any) -> str:
+        shared = {
+            "path": request.url.path, "viewer": viewer, "writes": self.allow_writes,
+            "has_login": self.sessions.tokens is not None,
+            "csrf": "" if viewer is None else self.sessions.csrf(viewer),
+        }  # fmt: skip
+        return self.templates.get_template(template).render(**shared, **values)
+
+    async def known_codecs(self) -> dict[bytes, Codec]:
+        if self.codecs is None:
+            references = [one for its in self.services.values() for one in its]
+            self.codecs = await asyncio.to_thread(codecs_of, references)
+        return self.codecs
+
+    def faces(self, service: str) -> list[Face]:
+        """Of a service, by its name or its short name."""
+        references = self.services.get(service, [])
+        return [face for reference in references[:1] for face in faces_of(reference)]
+
+
+def application(site: Site, routes: list[tuple[str, str, Page]]) -> Starlette:
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        task = asyncio.create_task(site.live.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            site.servers.close()
+
+    made = [Route(path, _answering(site, page), methods=[method]) for method, path, page in routes]
+    return Starlette(
+        routes=[*made, Mount("/static", StaticFiles(directory=STATIC), name="static")],
+        middleware=[Middleware(Hardened, site=site), Middleware(GZipMiddleware, minimum_size=1_000)],
+        exception_handlers={404: _no_page(site)},
+        lifespan=lifespan,
+    )
+
+
+def _answering(site: Site, page: Page) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        viewer: Viewer | None = None
+        try:
+            viewer = site.sessions.viewer(request)
+            return await page(site, request, viewer)
+        except NeedsLogin as e:
+            return _to_login(request, bool(str(e)))
+        except NotAllowed as e:
+            return _failed(site, request, viewer, HTTPStatus.FORBIDDEN, str(e))
+        except Missing as e:
+            return _failed(site, request, viewer, HTTPStatus.NOT_FOUND, str(e))
+        except Asked as e:
+            if e.code == "UNAUTHENTICATED":
+                return _to_login(request, COOKIE in request.cookies)
+            return _failed(site, request, viewer, ERRORS.get(e.code, HTTPStatus.BAD_GATEWAY), e.message)
+        except MoneystateError as e:
+            return _failed(site, request, viewer, HTTPStatus.SERVICE_UNAVAILABLE, str(e))
+
+    return answer
+
+
+def _to_login(request: Request, is_refused: bool) -> Response:
+    """`is_refused`: the browser had a token, which grants nothing."""
+    wanted = f"{request.url.path}?{request.url.query}" if request.method == "GET" else "/"
+    response = RedirectResponse("/login?refused=yes" if is_refused else "/login", HTTPStatus.SEE_OTHER)
+    response.set_cookie(AFTER, quote(wanted), max_age=600, httponly=True, samesite="strict")
+    return response
+
+
+def _failed(site: Site, request: Request, viewer: Viewer | None, status: HTTPStatus, message: str) -> Response:
+    return site.render(request, viewer, "error.html", status, title=status.phrase, message=message)
+
+
+def _no_page(site: Site) -> Callable[[Request, Exception], Awaitable[Response]]:
+    async def answer(request: Request, _: Exception) -> Response:
+        return _failed(site, request, None, HTTPStatus.NOT_FOUND, f"There is no page {request.url.path}.")
+
+    return answer
+
+
+class Hardened:
+    """Refuses names of hosts that are not the console's own, as a site that rebinds its name would use, and adds the
+    headers that limit what a page can do."""
+
+    def __init__(self, app: Any, site: Site) -> None:
+        self.app = app
+        self.site = site
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        given = dict(scope["headers"])
+        host = given.get(b"host", b"").decode("latin-1").rpartition(":")[0].strip("[]").lower()
+        if self.site.hosts and host not in self.site.hosts:
+            await Response("expected the name of this console as the host", HTTPStatus.MISDIRECTED_REQUEST)(
+                scope, receive, send
+            )
+            return
+
+        async def sending(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                more = (
+                    HEADERS if not scope["path"].startswith("/static/") else {**HEADERS, "Cache-Control": "max-age=600"}
+                )
+                added = [(name.lower().encode(), value.encode()) for name, value in more.items()]
+                names = {name for name, _ in added}
+                message["headers"] = [*(one for one in message["headers"] if one[0] not in names), *added]
+            await send(message)
+
+        await self.app(scope, receive, sending)

@@ -1,0 +1,123 @@
+"""`moneystate demo console`: devices that send readings, the real job, a query server, and the console on top."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from rich.console import Console
+from rich.text import Text
+
+from moneystate.devbroker.broker import DevBroker
+from moneystate.devbroker.demo import ending_in_order, environment, kill_with_children
+from moneystate.errors import SetupError
+from moneystate.stop_signals import stop_signals
+from services.rollups.demo import TABLES, server
+from services.rollups.tiers import MINUTE
+
+DEVICES: Final = 12
+BEFORE_MS: Final = 6 * 60 * MINUTE  # of readings, before the story goes on live
+EVERY_MS: Final = MINUTE
+STEP_S: Final = 1.0
+WRONG: Final = "device-3"  # its clock is a day ahead
+TOPIC: Final = "readings"
+LINE: Final = "listening on "
+UP_S: Final = 60.0
+
+
+def demo() -> bool:
+    """Runs until Ctrl-C."""
+    out, err = Console(highlight=False), Console(stderr=True, highlight=False)
+    with ending_in_order(), tempfile.TemporaryDirectory(prefix="moneystate-demo-") as name, ExitStack() as stack:
+        folder = Path(name)
+        broker = DevBroker(folder / "kafka", heap="256m", progress=lambda text: err.print(Text(text)))
+        stack.callback(broker.stop)
+        err.print("starting Kafka, a broker of its own on a free port ...")
+        broker.start()
+        servers = broker.bootstrap_servers
+        (folder / "demo.toml").write_text(TABLES)
+        story = Story(servers)
+        story.before()
+        err.print("starting the job, a query server and the console ...")
+        stack.enter_context(started(folder, "run", run_words(folder, servers)))
+        client = stack.enter_context(server(servers, folder))
+        words = ["console", "--bootstrap-servers", servers, "--state", client.target.address, "--allow-writes"]
+        log = stack.enter_context(started(folder, "console", [*words, "--listen", "127.0.0.1:0"]))
+        out.print(f"[bold]{address_in(log)}[/] shows {DEVICES} devices whose readings come in now. Ctrl-C ends it.")
+        story.go_on()
+    return True
+
+
+def run_words(folder: Path, servers: str) -> list[str]:
+    words = ["run", "rollups", "--local", "--bootstrap-servers", servers, "--config", str(folder / "demo.toml")]
+    return [*words, "--checkpoint", str(folder / "checkpoint")]
+
+
+@contextmanager
+def started(folder: Path, name: str, words: Sequence[str]) -> Iterator[Path]:
+    """A command in the background, and the file that it logs to."""
+    log = folder / f"{name}-log"
+    with log.open("wb") as written:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "moneystate.cli.main", *words], stdin=subprocess.DEVNULL, stdout=written,
+            stderr=written, cwd=folder, env={**environment(folder), "PYTHONUNBUFFERED": "1"}, start_new_session=True,
+        )  # fmt: skip
+    try:
+        yield log
+    finally:
+        kill_with_children(process)
+
+
+def address_in(log: Path) -> str:
+    """The address that the console prints. Raises SetupError."""
+    deadline = time.monotonic() + UP_S
+    while time.monotonic() < deadline:
+        _, line, rest = log.read_text(errors="replace").partition(LINE)
+        if line and "/" in rest:
+            return rest.split('"')[0].split()[0]
+        time.sleep(0.1)
+    raise SetupError(f"the console: expected its address within {UP_S:.0f} s.", "run the demo again.")
+
+
+class Story:
+    """Readings, a minute of the devices' time at once before the demo, and then each second."""
+
+    def __init__(self, servers: str) -> None:
+        admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+        for future in admin.create_topics([NewTopic(TOPIC, 2, 1, config={"retention.ms": "-1"})]).values():
+            future.result()
+        self.producer = Producer({"bootstrap.servers": servers, "log_level": 0, "linger.ms": 20})
+
+    def before(self) -> None:
+        now = time.time_ns() // 1_000_000
+        for at in range((now - BEFORE_MS) // EVERY_MS * EVERY_MS, now, EVERY_MS):
+            self._send(at, at)
+        self.producer.flush(UP_S)
+
+    def go_on(self) -> None:
+        """Until SIGTERM or Ctrl-C."""
+        with stop_signals() as stop:
+            while not stop.wait(STEP_S):
+                now = time.time_ns() // 1_000_000
+                self._send(now, now)
+                self.producer.poll(0)
+
+    def _send(self, at: int, came: int) -> None:
+        for number in range(DEVICES):
+            device = f"device-{number}"
+            hours = at / (60 * MINUTE) + number
+            temp = round(15 + number % 7 + 8 * math.sin(math.tau * hours / 24) + math.sin(hours * 9), 1)
+            ahead = 24 * 60 * MINUTE if device == WRONG else 0
+            metrics = {"temp": temp, "energy": at // MINUTE * (5 + number % 4)}
+            value = json.dumps({"deviceId": device, "at": at + ahead, "metrics": metrics}).encode()
+            self.producer.produce(TOPIC, value, device, partition=number % 2, timestamp=came)

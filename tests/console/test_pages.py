@@ -1,0 +1,183 @@
+"""What the pages of a console show over HTTP: the same as the query servers and the broker say."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Sequence
+
+import grpc
+
+from moneystate.api import exact_json
+from moneystate.serving.client import Client
+from moneystate.state.v1 import state_pb2 as s
+from tests.console.world import HOSTILE, START_MS, WITHIN_S, World, path_of, rows_of
+from tests.reference.kafka_log import read_log
+from tests.waiting import until
+
+
+def test_the_first_page_has_all_services_with_what_the_broker_and_the_servers_say(world: World) -> None:
+    world.shown("/", "empty_text", "malformed")
+
+    def shown() -> dict[str, Sequence[str]]:
+        return {row[0]: row for row in rows_of(world.get("/").text) if len(row) > 5}
+
+    assert {"notes", "rollups", "stock"} <= shown().keys()
+    with world.client("notes") as client:
+        header = client.call("State.List", s.ListRequest(state="note")).header
+    until(lambda: int(shown()["notes"][2]) >= header.version.batch, lambda: str(shown()), WITHIN_S)
+    by_name = shown()
+    assert world.addresses["notes"] in by_name["notes"][7]
+    assert "empty_text 1" in by_name["notes"][6]
+
+
+def test_pages_run_no_script_of_others_and_cannot_be_framed(world: World) -> None:
+    for path in ("/", "/state", "/queries", "/topics", path_of("state", "notes"), "/nowhere"):
+        reply = world.get(path)
+        policy = reply.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "script-src 'self'" in policy
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "<script>" not in reply.text
+        assert "style=" not in reply.text
+
+
+def test_a_page_is_small(world: World) -> None:
+    for path in ("/", "/services/notes", "/state/notes?key=plain", "/queries/notes/notes_at?level=HIGH&asked=yes"):
+        assert len(world.get(path).text) < 100_000
+
+
+def test_a_name_that_is_not_the_consoles_is_refused(world: World) -> None:
+    assert world.get("/", host="attacker.example:80").status == 421
+    assert world.get("/", host=f"localhost:{world.console.rpartition(':')[2]}").status == 200
+
+
+def test_a_key_has_its_values_as_the_server_has_them(world: World) -> None:
+    page = world.get("/state/notes", key="plain")
+    with world.client("notes") as client:
+        answer = client.call("State.Get", s.GetRequest(name=s.RecordName(key="plain")))
+    record = exact_json.loads(answer.records[0].json)
+    rows = {row[0]: row[1] for row in rows_of(page.text) if len(row) == 2}
+    assert {name: rows[name] for name in ("author", "text", "level", "count")} == {
+        name: str(record[name]) for name in ("author", "text", "level", "count")
+    }
+    assert page.has("/state/notes/parts?key=plain")
+
+
+def test_a_key_that_is_not_there_is_told(world: World) -> None:
+    assert 'role="alert"' in world.get("/state/notes", key="nobody").text
+    assert world.get("/state/nothing", key="x").status == 404
+
+
+def test_states_maps_and_indices_are_listed(world: World) -> None:
+    assert world.get("/state/notes/note", prefix="pl").has("plain")
+    assert not world.get("/state/notes/note", prefix="pl").has("beat-0")
+    assert world.get("/state/notes/parts", key="plain").has("0001")
+    index = world.get("/state/notes/by_level", equals="HIGH")
+    assert index.has("html", "reversed")
+    assert not index.has(">plain<")
+
+
+def test_a_record_at_an_earlier_version_and_what_differs(world: World) -> None:
+    with world.client("notes") as client:
+        before = client.call("State.Get", s.GetRequest(name=s.RecordName(state="note", key="plain"))).header.version
+        world.note("plain", "second", 20)
+        world.beat(30)
+        name = s.RecordName(state="note", key="plain")
+        until(lambda: "second" in client.call("State.Get", s.GetRequest(name=name)).records[0].json, str, WITHIN_S)
+    version = f"{before.epoch}/{before.batch}"
+    now = world.get("/state/notes/note/record", key="plain")
+    assert ["text", "second"] in rows_of(now.text)
+    then = world.get("/state/notes/note/record", key="plain", **{"at-version": version})
+    assert ["text", "first"] in rows_of(then.text)
+    differing = world.get("/state/notes/note/record", key="plain", since=version)
+    assert ["text", "first", "second"] in rows_of(differing.text)
+    assert differing.has("Who wrote this", "reminder", "/topics/notes?partition=")
+
+
+def test_a_query_is_a_form_and_its_result_a_table_json_a_command_and_a_call(world: World) -> None:
+    form = world.get("/queries/notes/notes_at")
+    assert form.has('<select name="level">', "<option>HIGH</option>", 'name="limit"', "The notes of a level.")
+    page = world.get("/queries/notes/notes_at", asked="yes", level="LOW", limit="2", withTags="true")
+    with world.client("notes") as client:
+        arguments = json.dumps({"level": "LOW", "limit": 2, "withTags": True})
+        answer = client.call("State.Call", s.CallRequest(query="notes_at", arguments=arguments))
+    ids = [one["noteId"] for one in json.loads(answer.result.json)]
+    assert [row[0] for row in rows_of(page.text) if len(row) == 4][1:] == ids
+    assert page.has("moneystate ask notes notes_at level=LOW limit=2 withTags=true --address", "client.call(")
+
+
+def test_arguments_that_cannot_be_read_are_named(world: World) -> None:
+    wrong = world.get("/queries/notes/notes_at", asked="yes", level="LOW", limit="many")
+    assert wrong.status == 400
+    assert "limit: expected whole number, found many." in html.unescape(wrong.text)
+    missing = world.get("/queries/notes/count_since", asked="yes", noteId="plain", since="")
+    assert missing.status == 400
+
+
+def test_topics_have_their_records_decoded(world: World) -> None:
+    assert world.get("/topics").has("notes-taken", "readings", "dead letters of notes")
+    assert world.get("/topics/notes", key="plain").has("&#34;text&#34;: &#34;first&#34;")
+    avro = world.get("/topics/notes-taken", limit="5")
+    assert avro.has("Taken", "&#34;noteId&#34;")
+    record = read_log(world.servers, ["notes"])[0][0]
+    place = world.get("/topics/notes", partition=record.partition, offset=record.offset, limit="1")
+    assert place.has(f"<code>{record.partition}/{record.offset}</code>")
+    later = world.get("/topics/notes", since="2100-01-01T00:00:00Z")
+    assert later.has("no records")
+    assert world.get("/topics/none-of-this-name").status == 503
+
+
+def test_a_dead_letter_is_beside_its_bytes_and_is_sent_again_corrected(world: World) -> None:
+    letters = world.shown("/dead-letters/notes", "empty_text")
+    place = next(row[0] for row in rows_of(letters.text) if "empty_text" in row)
+    path = f"/dead-letters/notes/{place.replace('/', '-')}"
+    page = world.get(path)
+    assert page.has("expected a text", "7b 22 6e 6f", "Send to notes")
+    token = page.text.split('name="csrf" value="')[1].split('"')[0]
+    value = {"noteId": "empty", "author": "Ann", "text": "corrected", "level": "LOW", "notedAt": START_MS + 40 * 60_000}
+    assert world.post(path, {"value": json.dumps(value), "csrf": "wrong"}).status == 403
+    assert world.post(path, {"value": json.dumps(value), "csrf": token}).status == 303
+    world.beat(50)
+    with world.client("notes") as client:
+        name = s.RecordName(state="note", key="empty")
+        until(lambda: _text(client, name) == "corrected", str, WITHIN_S)
+
+
+def test_a_letter_with_bytes_that_are_no_text_is_shown_in_hex(world: World) -> None:
+    letters = world.shown("/dead-letters/notes", "malformed")
+    place = next(row[0] for row in rows_of(letters.text) if "malformed" in row)
+    assert world.get(f"/dead-letters/notes/{place.replace('/', '-')}").has("not UTF-8", "20 ff")
+    assert world.get("/dead-letters/notes/0-999999").status == 404
+    assert world.get("/dead-letters/notes/what").status == 404
+
+
+def test_hostile_values_are_text(world: World) -> None:
+    for name in HOSTILE:
+        for path in (f"/state/notes?key={name}", f"/topics/notes?key={name}"):
+            page = world.get(path)
+            assert "<script>document" not in page.text
+            assert "<img" not in page.text
+            assert "\u202e" not in page.text
+            assert len(page.text) < 200_000
+    assert world.get("/state/notes", key="reversed").has("\u27e8U+202E\u27e9")
+    wide = world.get("/state/notes", key="wide")
+    assert wide.has("more characters")
+
+
+def test_faces_of_services_ask_their_queries(world: World) -> None:
+    assert world.get("/services/rollups").has("/services/rollups/pages/graph")
+    graph = world.get("/services/rollups/pages/graph", device="d0", metric="temp", tier="15m")
+    assert graph.has("data-graph=", "times of Europe/Berlin", "&#34;label&#34;: &#34;mean&#34;")
+    assert world.get("/services/rollups/pages/graph", device="nobody", metric="temp").has('role="alert"')
+    assert world.get("/services/stock/pages/levels", pool="main").has("The pool has no such skus.")
+    assert world.get("/services/stock/pages/nothing").status == 404
+
+
+def _text(client: Client, name: s.RecordName) -> str:
+    try:
+        answer = client.call("State.Get", s.GetRequest(name=name))
+    except grpc.RpcError:
+        return ""
+    return str(json.loads(answer.records[0].json)["text"])

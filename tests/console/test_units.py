@@ -1,0 +1,130 @@
+"""What pages are made of, without a server."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+import pytest
+
+from moneystate.api import exact_json
+from moneystate.api.codec import Codec
+from moneystate.api.job import topic_records
+from moneystate.api.plans import plan_of
+from moneystate.console import decoding, forms, rendering, shown
+from tests.console.notes import Taken
+
+FIELDS = [
+    {"name": "key", "type": "string"},
+    {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}},
+    {"name": "since", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    {"name": "limit", "type": "int", "default": 100},
+    {"name": "whole", "type": "boolean", "default": False},
+    {"name": "site", "type": ["null", "string"], "default": None},
+    {"name": "ids", "type": {"type": "array", "items": "string"}},
+]
+ARGUMENTS = json.dumps({"type": "record", "name": "Arguments", "fields": FIELDS})
+GIVEN = {"key": "a b", "kind": "B", "since": "2026-01-31T10:00:00Z", "limit": "7", "whole": "true", "ids": '["x"]'}
+
+
+def test_a_form_has_an_input_for_each_argument() -> None:
+    fields = forms.fields_of(ARGUMENTS)
+    assert [(one.name, one.kind, one.required, one.default) for one in fields] == [
+        ("key", "text", True, ""), ("kind", "choice", True, ""), ("since", "text", True, ""),
+        ("limit", "number", False, "100"), ("whole", "choice", False, "false"), ("site", "text", False, ""),
+        ("ids", "text", True, ""),
+    ]  # fmt: skip
+    assert fields[1].choices == ("A", "B")
+
+
+def test_arguments_are_json_of_their_types() -> None:
+    text = forms.arguments_of(forms.fields_of(ARGUMENTS), GIVEN)
+    assert json.loads(text) == {
+        "key": "a b", "kind": "B", "since": "2026-01-31T10:00:00Z", "limit": 7, "whole": True, "ids": ["x"],
+    }  # fmt: skip
+
+
+def test_an_empty_text_is_a_text_and_an_empty_number_is_none() -> None:
+    fields = forms.fields_of(ARGUMENTS)
+    assert json.loads(forms.arguments_of(fields, {**GIVEN, "key": "", "limit": ""}))["key"] == ""
+    with pytest.raises(forms.Wrong) as wrong:
+        forms.arguments_of(fields, {**GIVEN, "kind": "", "limit": "x", "ids": "["})
+    assert wrong.value.problems == {
+        "kind": "kind: expected one of the list, found nothing.",
+        "limit": "limit: expected whole number, found x.",
+        "ids": "ids: expected JSON, found [.",
+    }
+
+
+def test_the_command_asks_the_same() -> None:
+    words = forms.command_of("notes", "find", forms.fields_of(ARGUMENTS), GIVEN, "127.0.0.1:1")
+    assert rendering.shell_words(words) == (
+        "moneystate ask notes find 'key=a b' kind=B since=2026-01-31T10:00:00Z limit=7 whole=true 'ids=[\"x\"]' "
+        "--address 127.0.0.1:1"
+    )
+
+
+def test_values_are_cells_and_large_ones_are_cut() -> None:
+    assert shown.cell(None) == shown.Cell("null", "null")
+    assert shown.cell("secret", masked=True) == shown.Cell("(masked)", "masked")
+    assert shown.cell(exact_json.loads("1.10")) == shown.Cell("1.10", "number")
+    assert shown.cell({"a": Decimal(1)}).kind == "json"
+    assert shown.cell("x" * 5_000) == shown.Cell("x" * 2_000, "text", 3_000)
+    many = shown.fields({str(n): n for n in range(1_000)})
+    assert (len(many.rows), many.more_rows) == (200, 800)
+    assert shown.whole('"' + "x" * 30_000 + '"').cut > 9_000
+
+
+def test_a_list_is_a_table_and_an_object_is_its_fields() -> None:
+    table = shown.table([{"a": 1}, {"b": "x"}])
+    assert (list(table.columns), [[one.text for one in row] for row in table.rows]) == (
+        ["a", "b"], [["1", ""], ["", "x"]],
+    )  # fmt: skip
+    assert shown.table({"a": 1}).columns == ("field", "value")
+    assert [row[0].text for row in shown.table([1, "x"]).rows] == ["1", "x"]
+    assert shown.table([{"n": n} for n in range(600)]).more_rows == 100
+
+
+def test_differences_tell_1_from_true_and_absent_from_null() -> None:
+    rows = shown.differences({"a": 1, "b": 2, "c": None}, {"a": True, "b": 2})
+    assert [(row[0].text, row[1].text, row[2].text) for row in rows.rows] == [("a", "1", "true"), ("c", "null", "")]
+    assert [row[0].text for row in shown.differences(None, {"a": 1}).rows] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "text"),
+    [
+        (None, "none", ""),
+        (b'{"a":1}', "json", '{\n  "a": 1\n}'),
+        (b'{"a":1.10}', "json", '{"a":1.10}'),
+        (b"plain", "text", "plain"),
+        (b"\xff\x00", "bytes", "00000000  ff 00                                            .."),
+        (b"a\0b", "bytes", "00000000  61 00 62                                         a.b"),
+        (b"\xc3\x01" + b"\x01" * 8 + b"x", "bytes", None),
+    ],
+)
+def test_contents_of_records(value: bytes | None, kind: str, text: str | None) -> None:
+    content = decoding.content_of(value, {})
+    assert content.kind == kind
+    assert text is None or content.text == text
+
+
+def test_avro_is_decoded_by_the_declared_records() -> None:
+    codecs = decoding.codecs_of(["tests.console.notes:service", "no.such.module:service"][:1])
+    record = topic_records(plan_of("tests.console.notes:service"))
+    value = next(Codec(one) for one in record.values() if one.cls is Taken).encode(Taken("n1", 3))
+    content = decoding.content_of(value, codecs)
+    assert (content.kind, json.loads(content.text)["count"]) == ("avro", 3)
+    assert decoding.content_of(value[:-1], codecs).kind == "bytes"
+
+
+def test_characters_that_reorder_text_are_visible() -> None:
+    assert rendering.visible("a\u202eb\u2066c\x07") == "a\u27e8U+202E\u27e9b\u27e8U+2066\u27e9c\u27e8U+0007\u27e9"
+    assert rendering.visible("line\nend\tß日") == "line\nend\tß日"
+
+
+def test_durations_and_sizes() -> None:
+    assert [rendering.age(ms) for ms in (None, 5, 1_500, 61_000, 7_200_000, 200_000_000)] == [
+        "-", "5 ms", "1.5 s", "1 min", "2 h", "2 d",
+    ]  # fmt: skip
+    assert [rendering.size(count) for count in (5, 2_048, 3 << 20)] == ["5 B", "2.0 KB", "3.0 MB"]
