@@ -10,25 +10,20 @@ import typer
 
 from moneystate.bootstrap.archive import ArchiveOptions, Archiver
 from moneystate.cli import registry, services
+from moneystate.cli.flag_groups import FormatFlags, KafkaFlags
 from moneystate.cli.option import NUMBER, PATH_OR_URI, Panel, choice, option, pairs
 from moneystate.cli.options import (
     AsOf,
     BootstrapServers,
-    Format,
     InitialHighs,
     Json,
-    KafkaConfig,
-    KafkaConfigFile,
     Lookup,
     PlainService,
     Quiet,
-    SchemaRegistry,
     SessionLookup,
     SparkConfig,
     StartingOffsets,
     TopicPrefix,
-    formats,
-    kafka_settings,
 )
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.kafka.source_spec import load_decoder
@@ -47,6 +42,8 @@ def archive(
     folder: Annotated[
         str, option("archive", "Folder of the archive; an existing archive is resumed.", Panel.state, PATH_OR_URI)
     ],
+    kafka_flags: KafkaFlags,
+    format_flags: FormatFlags,
     topic_prefix: TopicPrefix = "",
     starting_offsets: StartingOffsets = "earliest",
     as_of: AsOf = "end",
@@ -59,10 +56,6 @@ def archive(
     ] = FileFormat.avro,
     session_lookup: Lookup = SessionLookup.none,
     service: PlainService = "",
-    format: Format = None,
-    schema_registry: SchemaRegistry = "",
-    kafka_config: KafkaConfig = None,
-    kafka_config_file: KafkaConfigFile = None,
     spark_config: SparkConfig = None,
     json_output: Json = False,
     quiet: Quiet = False,
@@ -84,9 +77,9 @@ def archive(
         initial_highs=initial_highs,
         records_per_file=records_per_file,
         file_format=file_format.value,
-        formats=formats(format or [], schema_registry, spec.formatted, spec.formats, spec.decoded),
-        registry_url=schema_registry or None,
-        kafka_config=kafka_settings(kafka_config_file, kafka_config),
+        formats=format_flags.by_topic(spec.formatted, spec.formats, spec.decoded),
+        registry_url=format_flags.schema_registry or None,
+        kafka_config=kafka_flags.settings(),
         schemas=job.schemas,
     )
     archiver = Archiver(options, job.inputs, load_decoder(job.decoder))

@@ -13,43 +13,23 @@ from rich.console import Console
 from moneystate.bootstrap.job import Bootstrap, Prepared
 from moneystate.bootstrap.options import BootstrapOptions
 from moneystate.cli import facts_view, registry, services
-from moneystate.cli.durations import parse_ms
+from moneystate.cli.flag_groups import FormatFlags, KafkaFlags, RuleFlags, SessionFlags
 from moneystate.cli.option import PATH, PATH_OR_URI, Panel, option, pairs, repeated
 from moneystate.cli.options import (
-    BOUND,
-    DEDUP_TTL,
-    MAX_FUTURE,
-    MAX_RECORD_BYTES,
-    SESSION_TTL,
-    SESSION_WAIT,
     AsOf,
     BootstrapServers,
-    Bound,
-    DedupTtl,
-    Format,
     InitialHighs,
     Json,
-    KafkaConfig,
-    KafkaConfigFile,
     KeyGroups,
-    Lookup,
     Master,
-    MaxFuture,
-    MaxRecordBytes,
     MaxRecordsPerChunk,
     Partitions,
     PlainService,
     Quiet,
     Savepoint,
-    SchemaRegistry,
-    SessionLookup,
-    SessionTtl,
-    SessionWait,
     SourceTasksOrCores,
     SparkConfig,
     TopicPrefix,
-    formats,
-    kafka_settings,
     work,
 )
 from moneystate.cli.review import check_review, review
@@ -75,6 +55,10 @@ def bootstrap(
         ),
     ],
     out: Savepoint,
+    kafka_flags: KafkaFlags,
+    format_flags: FormatFlags,
+    rule_flags: RuleFlags,
+    session_flags: SessionFlags,
     words: Annotated[
         list[str] | None, typer.Argument(metavar="RULE", help="With --service: its rules, such as --wait 30m.")
     ] = None,
@@ -113,22 +97,11 @@ def bootstrap(
     ] = "",
     bootstrap_servers: BootstrapServers = "",
     topic_prefix: TopicPrefix = "",
-    bound: Bound = BOUND,
-    session_ttl: SessionTtl = SESSION_TTL,
-    dedup_ttl: DedupTtl = DEDUP_TTL,
-    session_wait: SessionWait = SESSION_WAIT,
-    max_future: MaxFuture = MAX_FUTURE,
-    max_record_bytes: MaxRecordBytes = MAX_RECORD_BYTES,
-    session_lookup: Lookup = SessionLookup.none,
     key_groups: KeyGroups = 64,
     partitions: Partitions = 4,
     max_records_per_chunk: MaxRecordsPerChunk = 200_000,
     source_tasks: SourceTasksOrCores = None,
-    format: Format = None,
-    schema_registry: SchemaRegistry = "",
     master: Master = "",
-    kafka_config: KafkaConfig = None,
-    kafka_config_file: KafkaConfigFile = None,
     spark_config: SparkConfig = None,
     json_output: Json = False,
     quiet: Quiet = False,
@@ -147,16 +120,7 @@ def bootstrap(
         check_review(compare_with, yes)
     reference = services.chosen(context, service)
     spec = registry.chosen(reference)
-    rules = {
-        "bound_ms": parse_ms(bound, "--bound"),
-        "session_ttl_ms": parse_ms(session_ttl, "--session-ttl", 1),
-        "dedup_ttl_ms": parse_ms(dedup_ttl, "--dedup-ttl", 1),
-        "session_wait_ms": parse_ms(session_wait, "--session-wait"),
-        "max_future_ms": parse_ms(max_future, "--max-future"),
-        "max_record_bytes": max_record_bytes,
-        "lookup": session_lookup is SessionLookup.topic,
-    }
-    job = spec.job({**rules, **rules_given(reference, words or [])})
+    job = spec.job({**rule_flags.rules(), **session_flags.rules(), **rules_given(reference, words or [])})
     of_spark = pairs(spark_config or [], "--spark-config")
     jvm_settings.configure(of_spark, master)
     if work_folder is None and not is_local(out):
@@ -176,10 +140,10 @@ def bootstrap(
             partitions=partitions,
             max_records_per_chunk=max_records_per_chunk,
             source_tasks=source_tasks or 0,
-            formats=formats(format or [], schema_registry, spec.formatted, spec.formats, spec.decoded),
-            registry_url=schema_registry or None,
+            formats=format_flags.by_topic(spec.formatted, spec.formats, spec.decoded),
+            registry_url=format_flags.schema_registry or None,
             master=master or None,
-            kafka_config=kafka_settings(kafka_config_file, kafka_config),
+            kafka_config=kafka_flags.settings(),
             spark_config=of_spark,
         )
         with WorkProgress(quiet) as progress:

@@ -15,6 +15,7 @@ from moneystate.cli import checkpoint_served, checkpoint_view, facts_view, regis
 from moneystate.cli.command import add
 from moneystate.cli.connection import Connect, connecting
 from moneystate.cli.durations import parse_ms
+from moneystate.cli.flag_groups import KafkaFlags
 from moneystate.cli.option import flagged, pairs
 from moneystate.cli.options import (
     DEDUP_TTL,
@@ -24,14 +25,11 @@ from moneystate.cli.options import (
     CheckpointFolder,
     DedupTtl,
     Json,
-    KafkaConfig,
-    KafkaConfigFile,
     Limit,
     PlainService,
     Quiet,
     SameKeyGroups,
     SparkConfig,
-    kafka_settings,
 )
 from moneystate.cli.options import (
     Savepoint as SavepointFolder,
@@ -87,11 +85,10 @@ def register(app: typer.Typer) -> None:
 def export_state(
     checkpoint: CheckpointFolder,
     out: SavepointFolder,
+    kafka_flags: KafkaFlags,
     key_groups: SameKeyGroups = None,
     service: PlainService = "",
     bootstrap_servers: BootstrapServers = "",
-    kafka_config: KafkaConfig = None,
-    kafka_config_file: KafkaConfigFile = None,
     spark_config: SparkConfig = None,
     json_output: Json = False,
     quiet: Quiet = False,
@@ -105,7 +102,7 @@ def export_state(
     jvm_settings.configure(pairs(spark_config or [], "--spark-config"))
     check_out(out)
     spec = registry.service_of(checkpoint, service)
-    state, kafka = spec.state, kafka_settings(kafka_config_file, kafka_config)
+    state, kafka = spec.state, kafka_flags.settings()
     with new_savepoint(out) as path:
         if is_savepoint(checkpoint):
             whole = Savepoint(fetched(checkpoint, "--checkpoint"))

@@ -23,18 +23,16 @@ from moneystate.api.folders import avro_root, folder_of
 from moneystate.cli import registry, services
 from moneystate.cli.checkpoint_schemas import count_state
 from moneystate.cli.command import add
+from moneystate.cli.flag_groups import KafkaFlags
 from moneystate.cli.job_kinds import kind_of
 from moneystate.cli.option import NUMBER, Panel, check_given, flagged, option, pairs
 from moneystate.cli.options import (
     BootstrapServers,
     CheckpointFolder,
     Json,
-    KafkaConfig,
-    KafkaConfigFile,
     Master,
     PlainService,
     SparkConfig,
-    kafka_settings,
 )
 from moneystate.cli.tables import print_table
 from moneystate.engine import plan as plans
@@ -64,13 +62,12 @@ DryRun = Annotated[bool, option("dry-run", "Only count the entries by version; n
 class RewriteFlags:
     """The flags that both commands have."""
 
+    kafka_flags: KafkaFlags
     bootstrap_servers: BootstrapServers = ""
     batches: Batches = 16
     dry_run: DryRun = False
     service: PlainService = ""
     master: Master = ""
-    kafka_config: KafkaConfig = None
-    kafka_config_file: KafkaConfigFile = None
     spark_config: SparkConfig = None
     json_output: Json = False
 
@@ -139,7 +136,7 @@ def _check_no_input_planned(checkpoint: Checkpoint) -> None:
 
 
 def _options(existing: Checkpoint, flags: RewriteFlags, version: int) -> RunOptions:
-    kafka_config = kafka_settings(flags.kafka_config_file, flags.kafka_config)
+    kafka_config = flags.kafka_flags.settings()
     check_given(bootstrap_servers=flags.bootstrap_servers)
     settings = existing.settings()
     return RunOptions(

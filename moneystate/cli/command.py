@@ -13,7 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from moneystate import log
 from moneystate.cli import settings_file, variables
-from moneystate.cli.option import Panel
+from moneystate.cli.option import Panel, expanded
 from moneystate.cli.options import LogLevel
 from moneystate.cli.settings_file import ConfigFile
 
@@ -115,6 +115,7 @@ def add(
 def _configured(command: Callable[..., Any], logs: bool) -> Callable[..., Any]:
     """The command with the flag --config, whose file has the defaults of the other flags, and --log-level if it
     logs."""
+    command = expanded(command)
 
     @functools.wraps(command)
     def run(config: Any, log_level: Any = None, **given: Any) -> Any:

@@ -15,12 +15,11 @@ from rich.console import Console
 
 from moneystate.api.iso_time import from_ms
 from moneystate.cli.command import add, new_group
+from moneystate.cli.flag_groups import KafkaFlags
 from moneystate.cli.option import TIME, Panel, flagged, option
 from moneystate.cli.options import (
     BootstrapServers,
     Json,
-    KafkaConfig,
-    KafkaConfigFile,
     Limit,
     PlainService,
     Quiet,
@@ -52,12 +51,11 @@ Places = Annotated[
 def _letters(
     context: typer.Context,
     bootstrap_servers: BootstrapServers,
+    kafka_flags: KafkaFlags,
     service: PlainService = "",
     topic_prefix: TopicPrefix = "",
-    kafka_config: KafkaConfig = None,
-    kafka_config_file: KafkaConfigFile = None,
 ) -> DeadLetterLog:
-    job, settings = reach(context, bootstrap_servers, service, kafka_config_file, kafka_config)
+    job, settings = reach(context, bootstrap_servers, service, kafka_flags)
     return DeadLetterLog(bootstrap_servers, settings, topic_prefix + job.streams[job.dead_letter_stream], topic_prefix)
 
 

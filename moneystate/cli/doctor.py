@@ -13,26 +13,13 @@ from rich.text import Text
 
 from moneystate.cli import registry
 from moneystate.cli.findings_view import end_with_errors, show_findings
+from moneystate.cli.flag_groups import RuleFlags, SessionFlags
 from moneystate.cli.job_flags import job_options
 from moneystate.cli.option import flagged
 from moneystate.cli.options import (
-    BOUND,
-    DEDUP_TTL,
-    MAX_FUTURE,
-    MAX_RECORD_BYTES,
-    SESSION_TTL,
-    SESSION_WAIT,
-    Bound,
-    DedupTtl,
     Format,
     Json,
-    Lookup,
-    MaxFuture,
-    MaxRecordBytes,
     ReplicaFolder,
-    SessionLookup,
-    SessionTtl,
-    SessionWait,
 )
 from moneystate.cli.rule_flags import Given, parted
 from moneystate.cli.service_jobs import OnError, OnErrorFlag, Prepared, Services, prepare_services
@@ -46,13 +33,8 @@ def _prepare(
     context: typer.Context,
     words: Services,
     options: RunOptions,
-    bound: Bound = BOUND,
-    max_future: MaxFuture = MAX_FUTURE,
-    max_record_bytes: MaxRecordBytes = MAX_RECORD_BYTES,
-    session_ttl: SessionTtl = SESSION_TTL,
-    dedup_ttl: DedupTtl = DEDUP_TTL,
-    session_wait: SessionWait = SESSION_WAIT,
-    session_lookup: Lookup = SessionLookup.none,
+    rule_flags: RuleFlags,
+    session_flags: SessionFlags,
     on_error: OnErrorFlag = OnError.fail,
     format: Format = None,
 ) -> list[Prepared]:
@@ -60,28 +42,10 @@ def _prepare(
     name = next((word for word in given.services if word in registry.PREPARED), "")
     if name:
         _check_alone(name, given)
-        return [
-            registry.PREPARED[name](
-                context,
-                options,
-                bound=bound,
-                session_ttl=session_ttl,
-                dedup_ttl=dedup_ttl,
-                session_wait=session_wait,
-                max_future=max_future,
-                max_record_bytes=max_record_bytes,
-                session_lookup=session_lookup,
-                format=format,
-            )
-        ]
-    shared = {
-        "session_ttl": session_ttl,
-        "dedup_ttl": dedup_ttl,
-        "session_wait": session_wait,
-        "session_lookup": session_lookup,
-    }
+        return [registry.PREPARED[name](context, options, rule_flags, session_flags, format=format)]
+    shared = asdict(session_flags)
     rules = [f"--{name.replace('_', '-')}={value}" for name, value in shared.items() if _is_given(context, name)]
-    return prepare_services(context, [*words, *rules], options, bound, max_future, max_record_bytes, on_error, format)
+    return prepare_services(context, [*words, *rules], options, rule_flags, on_error, format)
 
 
 def _check_alone(name: str, given: Given) -> None:

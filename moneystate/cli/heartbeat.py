@@ -12,8 +12,9 @@ from confluent_kafka import Producer
 from moneystate.api.codec import Codec
 from moneystate.api.platform_records import HEARTBEAT_RECORD, Heartbeat
 from moneystate.cli.durations import parse_ms
+from moneystate.cli.flag_groups import KafkaFlags
 from moneystate.cli.option import DURATION, Panel, choice, option
-from moneystate.cli.options import BootstrapServers, KafkaConfig, KafkaConfigFile, Quiet, TopicPrefix, kafka_settings
+from moneystate.cli.options import BootstrapServers, Quiet, TopicPrefix
 from moneystate.errors import BrokerError, ConfigError
 from moneystate.kafka.client import admin_client, base_config, check_reachable, new_client
 from moneystate.kafka.heartbeats import Heartbeats
@@ -41,6 +42,7 @@ def heartbeat(
             "TOPIC,...",
         ),
     ],
+    kafka_flags: KafkaFlags,
     topic_prefix: TopicPrefix = "",
     after: Annotated[
         str,
@@ -58,8 +60,6 @@ def heartbeat(
     format: Annotated[
         HeartbeatFormat, choice("heartbeat-format", "Format of the topics.", Panel.topics, HeartbeatFormat)
     ] = HeartbeatFormat.avro,
-    kafka_config: KafkaConfig = None,
-    kafka_config_file: KafkaConfigFile = None,
     quiet: Quiet = False,
 ) -> None:
     """Write heartbeats into quiet partitions.
@@ -75,7 +75,7 @@ def heartbeat(
     allowance_ms = parse_ms(allowance, "--allowance")
     codec = Codec(HEARTBEAT_RECORD)
     write = codec.to_json if format is HeartbeatFormat.json else codec.encode
-    kafka = kafka_settings(kafka_config_file, kafka_config)
+    kafka = kafka_flags.settings()
     check_reachable(bootstrap_servers, kafka)
     producer = new_client(Producer, {**base_config(bootstrap_servers, kafka), "acks": "all", "linger.ms": 0})
     beats = Heartbeats(

@@ -10,34 +10,25 @@ from moneystate import log
 from moneystate.api.job import check_formats, plain_service
 from moneystate.api.reference import service_at
 from moneystate.cli.durations import parse_ms
+from moneystate.cli.flag_groups import FormatFlags, KafkaFlags, NewTopicFlags
 from moneystate.cli.option import DURATION, NUMBER, Panel, check_given, option
 from moneystate.cli.options import (
     MAX_RECORD_BYTES,
     BootstrapServers,
     CreateTopics,
-    Format,
     Grace,
-    KafkaConfig,
-    KafkaConfigFile,
     Listen,
     MaxRecordBytes,
     MetricsHost,
     MetricsPort,
-    MinInsyncReplicas,
-    ReplicationFactor,
-    SchemaRegistry,
     TlsCa,
     TlsCert,
     TlsKey,
     TokenAudience,
     TokenIssuer,
     TokenKey,
-    TopicPartitions,
     TopicPrefix,
     audit_target,
-    formats,
-    kafka_settings,
-    replication,
 )
 from moneystate.cli.service_jobs import Services, services_of
 from moneystate.errors import ConfigError
@@ -52,6 +43,9 @@ def ingest(
     context: typer.Context,
     words: Services,
     bootstrap_servers: BootstrapServers,
+    kafka_flags: KafkaFlags,
+    format_flags: FormatFlags,
+    new_topics: NewTopicFlags,
     listen: Listen = "127.0.0.1:8090",
     topic_prefix: TopicPrefix = "",
     confirm_timeout: Annotated[
@@ -121,14 +115,7 @@ def ingest(
     token_audience: TokenAudience = "",
     token_issuer: TokenIssuer = "",
     audit_log: Annotated[str, audit_target("none")] = "",
-    format: Format = None,
-    schema_registry: SchemaRegistry = "",
     create_topics: CreateTopics = True,
-    topic_partitions: TopicPartitions = 4,
-    replication_factor: ReplicationFactor = 0,
-    min_insync_replicas: MinInsyncReplicas = 0,
-    kafka_config: KafkaConfig = None,
-    kafka_config_file: KafkaConfigFile = None,
 ) -> None:
     """Take records over HTTP and write them to Kafka.
 
@@ -146,12 +133,12 @@ def ingest(
             listen=listen,
             topics=TopicOptions(
                 prefix=topic_prefix,
-                formats=_formats(references, format or [], schema_registry),
-                registry_url=schema_registry,
+                formats=_formats(references, format_flags),
+                registry_url=format_flags.schema_registry,
                 create=create_topics,
-                partitions=topic_partitions,
+                partitions=new_topics.topic_partitions,
                 key_partitions=key_partitions,
-                replication=replication(replication_factor, min_insync_replicas),
+                replication=new_topics.replication(),
                 max_record_bytes=max_record_bytes,
             ),
             limits=Limits(max_body * MIB, max_records, max_open * MIB, float(max_rate)),
@@ -162,22 +149,22 @@ def ingest(
             pages=pages,
             metrics_port=metrics_port,
             metrics_host=metrics_host,
-            kafka_config=kafka_settings(kafka_config_file, kafka_config),
+            kafka_config=kafka_flags.settings(),
             security=Security(tls_cert, tls_key, tls_ca, token_key, token_audience, token_issuer, audit_log),
         )
     )
 
 
-def _formats(references: list[str], given: list[str], registry_url: str) -> dict[str, str]:
+def _formats(references: list[str], flags: FormatFlags) -> dict[str, str]:
     """The formats of all topics. Raises ConfigError."""
     specs = [plain_service(reference) for reference in references]
     known = [topic for spec in specs for topic in spec.formatted]
     declared = {topic: name for spec in specs for topic, name in spec.formats.items()}
     decoded = [topic for spec in specs for topic in spec.decoded]
-    chosen = formats(given, registry_url, known, declared, decoded)
+    chosen = flags.by_topic(known, declared, decoded)
     for reference, spec in zip(references, specs, strict=True):
         check_formats(reference, {topic: name for topic, name in chosen.items() if topic in spec.formatted})
-    missing = [topic for topic, name in chosen.items() if name == "confluent" and not registry_url]
+    missing = [topic for topic, name in chosen.items() if name == "confluent" and not flags.schema_registry]
     if missing:
         raise ConfigError(f"{missing[0]}: expected a schema registry.", "add --schema-registry URL.")
     return chosen

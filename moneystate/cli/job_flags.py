@@ -5,27 +5,21 @@ from __future__ import annotations
 from typing import Annotated
 
 from moneystate.cli.durations import parse_ms
+from moneystate.cli.flag_groups import KafkaFlags, NewTopicFlags
 from moneystate.cli.option import DURATION, NUMBER, PATH, PATH_OR_URI, TIME, Panel, check_given, option, pairs
 from moneystate.cli.options import (
     ApplicationId,
     BootstrapServers,
     CheckpointFolder,
     CreateTopics,
-    KafkaConfig,
-    KafkaConfigFile,
     KeyGroups,
     Master,
-    MinInsyncReplicas,
     Partitions,
-    ReplicationFactor,
     SchemaRegistry,
     SourceTasks,
     SparkConfig,
     StartingOffsets,
-    TopicPartitions,
     TopicPrefix,
-    kafka_settings,
-    replication,
 )
 from moneystate.cli.times import parse_time_ms
 from moneystate.engine.items import MAX_EVENT_TIME, MIN_EVENT_TIME
@@ -41,6 +35,8 @@ from moneystate.spark.storage import jvm_settings
 def job_options(
     bootstrap_servers: BootstrapServers,
     checkpoint: CheckpointFolder,
+    kafka_flags: KafkaFlags,
+    new_topics: NewTopicFlags,
     topic_prefix: TopicPrefix = "",
     until_caught_up: Annotated[
         bool, option("until-caught-up", "Read the records that the topics have at the start, then end.", Panel.run)
@@ -112,16 +108,11 @@ def job_options(
     ] = "0s",
     schema_registry: SchemaRegistry = "",
     create_topics: CreateTopics = True,
-    topic_partitions: TopicPartitions = 4,
-    replication_factor: ReplicationFactor = 0,
-    min_insync_replicas: MinInsyncReplicas = 0,
     source_tasks: SourceTasks = 2,
     local: Annotated[
         bool, option("local", "Run in this process, without Spark: for a laptop, a test or few records.", Panel.run)
     ] = False,
     master: Master = "",
-    kafka_config: KafkaConfig = None,
-    kafka_config_file: KafkaConfigFile = None,
     spark_config: SparkConfig = None,
 ) -> RunOptions:
     """Raises ConfigError for flags that contradict each other."""
@@ -154,9 +145,9 @@ def job_options(
         registry_url=schema_registry or None,
         master=master or None,
         create_topics=create_topics,
-        topic_partitions=topic_partitions,
-        replication=replication(replication_factor, min_insync_replicas),
-        kafka_config=kafka_settings(kafka_config_file, kafka_config),
+        topic_partitions=new_topics.topic_partitions,
+        replication=new_topics.replication(),
+        kafka_config=kafka_flags.settings(),
         spark_config=of_spark,
         source_tasks=source_tasks,
         local=local,

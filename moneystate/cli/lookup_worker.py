@@ -21,31 +21,22 @@ from moneystate.api.lookup_plan import LookupPlan
 from moneystate.api.plans import plan_of
 from moneystate.cli import services
 from moneystate.cli.durations import parse_ms
+from moneystate.cli.flag_groups import FormatFlags, KafkaFlags, NewTopicFlags
 from moneystate.cli.known_services import ENRICHMENT, LOOKUPS
 from moneystate.cli.lookup_display import LookupDisplay
 from moneystate.cli.option import DURATION, NUMBER, PATH, Panel, check_given, option
 from moneystate.cli.options import (
     BootstrapServers,
     CreateTopics,
-    Format,
     Json,
-    KafkaConfig,
-    KafkaConfigFile,
     MetricsHost,
     MetricsPort,
-    MinInsyncReplicas,
     Quiet,
-    ReplicationFactor,
-    SchemaRegistry,
     TlsCa,
     TlsCert,
     TlsKey,
     TokenFile,
-    TopicPartitions,
     TopicPrefix,
-    formats,
-    kafka_settings,
-    replication,
 )
 from moneystate.engine.processor import InputTopic
 from moneystate.errors import ConfigError, JobError
@@ -74,6 +65,9 @@ def lookup_worker(
         str,
         option("url", "Where the HTTP service is, such as https://host: the lookup has the path.", Panel.http, "URL"),
     ],
+    kafka_flags: KafkaFlags,
+    format_flags: FormatFlags,
+    new_topics: NewTopicFlags,
     service: Annotated[
         str,
         typer.Argument(metavar="SERVICE", help="Service: a short name, or MODULE:NAME with a module or its file."),
@@ -137,14 +131,7 @@ def lookup_worker(
     tls_cert: TlsCert = "",
     tls_key: TlsKey = "",
     tls_ca: TlsCa = "",
-    format: Format = None,
-    schema_registry: SchemaRegistry = "",
     create_topics: CreateTopics = True,
-    topic_partitions: TopicPartitions = 4,
-    replication_factor: ReplicationFactor = 0,
-    min_insync_replicas: MinInsyncReplicas = 0,
-    kafka_config: KafkaConfig = None,
-    kafka_config_file: KafkaConfigFile = None,
     metrics_port: MetricsPort = 0,
     metrics_host: MetricsHost = "127.0.0.1",
     json_output: Json = False,
@@ -156,14 +143,14 @@ def lookup_worker(
     NOT_FOUND, anything else after all attempts FAILED. While the HTTP service as a whole is down, requests wait.
     """
     check_given(bootstrap_servers=bootstrap_servers, url=url)
-    created_as = replication(replication_factor, min_insync_replicas)
+    created_as = new_topics.replication()
     reference = services.chosen(context, LOOKUPS.get(service, service))
     plan = _lookup_of(reference, lookup)
     requests, replies = plan.lookup.requests.topic, plan.lookup.replies.topic
     declared = {one.topic: one.format for one in (plan.lookup.requests, plan.lookup.replies)}
-    by_topic = formats(format or [], schema_registry, [requests, replies], declared)
+    by_topic = format_flags.by_topic([requests, replies], declared)
     inputs = [InputTopic(REQUESTS, requests, False, 0), InputTopic(REPLIES, replies, False, 0)]
-    registry = schema_registry or None
+    registry = format_flags.schema_registry or None
     read = converters(by_topic, inputs, registry, schemas=reference)
     policy = Policy(
         attempts=attempts,
@@ -191,7 +178,7 @@ def lookup_worker(
             data=_path(index) or Path(scratch) / "index",
             service=http_service,
             policy=policy,
-            extra=kafka_settings(kafka_config_file, kafka_config),
+            extra=kafka_flags.settings(),
             rate_limit=rate_limit or None,
             breaker_threshold=breaker_threshold,
             from_requests=read.get(REQUESTS),
@@ -199,8 +186,8 @@ def lookup_worker(
             to_results=writers(by_topic, [replies], topic_prefix, registry, reference).get(0),
         )
         wanted = [
-            TopicSpec(config.requests, topic_partitions),
-            TopicSpec(config.results, topic_partitions, keep_for_good=True),
+            TopicSpec(config.requests, new_topics.topic_partitions),
+            TopicSpec(config.results, new_topics.topic_partitions, keep_for_good=True),
         ]
 
         def ensure() -> None:

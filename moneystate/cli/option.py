@@ -157,18 +157,34 @@ def pairs(texts: list[str], flag: str) -> dict[str, str]:
     return values
 
 
+class Flags:
+    """The base of dataclasses whose fields are options, or other such dataclasses. A command with a parameter of such a
+    type has its options, each declared once."""
+
+
 def flagged(command: Callable[..., T], parameter: str, make: Callable[..., Any]) -> Callable[..., T]:
     """Replaces a parameter of a command with the options of `make`, whose result it gets."""
+    make = expanded(make)
     flags = inspect.signature(make, eval_str=True).parameters
-    own = inspect.signature(command, eval_str=True)
-    other_parameters = [p for name, p in own.parameters.items() if name != parameter]
+    own = inspect.signature(command, eval_str=True).parameters
+    shown: list[inspect.Parameter] = []
+    for name, p in own.items():
+        shown += flags.values() if name == parameter else [p]
 
-    @functools.wraps(command)
+    @functools.wraps(command, updated=())  # which may be a class
     def run(**given: Any) -> T:
         made = make(**{name: given.pop(name) for name in flags})
         return command(**{parameter: made}, **given)
 
-    shown = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in [*other_parameters, *flags.values()]]
+    shown = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in shown]
     run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in shown}
     return run
+
+
+def expanded(command: Callable[..., T]) -> Callable[..., T]:
+    """The command with the options of its parameters that are `Flags`."""
+    for name, p in inspect.signature(command, eval_str=True).parameters.items():
+        if isinstance(p.annotation, type) and issubclass(p.annotation, Flags):
+            command = flagged(command, name, p.annotation)
+    return command

@@ -15,20 +15,18 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from moneystate.cli import facts_view, registry
+from moneystate.cli.flag_groups import KafkaFlags
 from moneystate.cli.option import PATH_OR_URI, Panel, check_given, flagged, option, pairs
 from moneystate.cli.options import (
     BootstrapServers,
     CheckpointFolder,
     Json,
-    KafkaConfig,
-    KafkaConfigFile,
     Master,
     PlainService,
     Quiet,
     SameKeyGroups,
     SamePartitions,
     SparkConfig,
-    kafka_settings,
 )
 from moneystate.cli.savepoint_progress import counting
 from moneystate.cli.tables import print_fields
@@ -49,10 +47,9 @@ WAITING = "waiting for the job to end"
 class Surroundings:
     """The flags that do not say what to do."""
 
+    kafka_flags: KafkaFlags
     service: PlainService = ""
     master: Master = ""
-    kafka_config: KafkaConfig = None
-    kafka_config_file: KafkaConfigFile = None
     spark_config: SparkConfig = None
     json_output: Json = False
     quiet: Quiet = False
@@ -81,7 +78,7 @@ def rescale_job(
     check_given(checkpoint=checkpoint, new_checkpoint=new_checkpoint, bootstrap_servers=bootstrap_servers)
     of_spark = pairs(flags.spark_config or [], "--spark-config")
     jvm_settings.configure(of_spark, flags.master)
-    kafka = kafka_settings(flags.kafka_config_file, flags.kafka_config)
+    kafka = flags.kafka_flags.settings()
     service = registry.service_of(checkpoint, flags.service)
     settings = open_checkpoint(checkpoint).settings()
     target = Target(new_checkpoint, key_groups or settings["key_groups"], partitions or settings["partitions"])

@@ -9,12 +9,11 @@ import typer
 from moneystate import log
 from moneystate.cli import registry, services
 from moneystate.cli.durations import parse_ms
+from moneystate.cli.flag_groups import KafkaFlags
 from moneystate.cli.option import DURATION, NUMBER, PATH, PATH_OR_URI, Panel, check_given, option, pairs
 from moneystate.cli.options import (
     BootstrapServers,
     Grace,
-    KafkaConfig,
-    KafkaConfigFile,
     Listen,
     MetricsHost,
     MetricsPort,
@@ -30,7 +29,6 @@ from moneystate.cli.options import (
     TopicPrefix,
     Traces,
     audit_target,
-    kafka_settings,
 )
 from moneystate.cli.tracing import check_traces
 from moneystate.errors import SavepointError
@@ -54,6 +52,7 @@ def serve(
     context: typer.Context,
     bootstrap_servers: BootstrapServers,
     data: ReplicaFolder,
+    kafka_flags: KafkaFlags,
     listen: Listen = DEFAULT_LISTEN,
     topic_prefix: TopicPrefix = "",
     service: PlainService = "",
@@ -137,8 +136,6 @@ def serve(
     max_calls_per_caller: Annotated[
         int, _limit("max-calls-per-caller", "The same of one caller.")
     ] = Limits.calls_per_caller,
-    kafka_config: KafkaConfig = None,
-    kafka_config_file: KafkaConfigFile = None,
     spark_config: SparkConfig = None,
 ) -> None:
     """Answer queries about the state over gRPC.
@@ -165,7 +162,7 @@ def serve(
         metrics_host=metrics_host,
         traces=traces,
         page_token_key=page_token_key,
-        kafka_config=kafka_settings(kafka_config_file, kafka_config),
+        kafka_config=kafka_flags.settings(),
         security=Security(
             tls_cert, tls_key, tls_ca, token_key, token_audience, token_issuer, audit_log, scopes
         ),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
 import typer
 
 from moneystate.cli import registry, services
-from moneystate.cli.options import kafka_settings
+from moneystate.cli.flag_groups import KafkaFlags
 from moneystate.kafka.client import check_reachable
 from moneystate.ports.service import JobSpec
 
@@ -20,11 +19,9 @@ class Reached(NamedTuple):
     settings: dict[str, str]
 
 
-def reach(
-    context: typer.Context, bootstrap_servers: str, service: str, config_file: Path | None, config: list[str] | None
-) -> Reached:
+def reach(context: typer.Context, bootstrap_servers: str, service: str, kafka_flags: KafkaFlags) -> Reached:
     """Raises BrokerError if no broker answers, and ConfigError."""
     job = registry.chosen(services.chosen(context, service)).job({})
-    settings = kafka_settings(config_file, config)
+    settings = kafka_flags.settings()
     check_reachable(bootstrap_servers, settings)
     return Reached(job, settings)

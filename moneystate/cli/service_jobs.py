@@ -15,19 +15,14 @@ from moneystate.api.rules import plain
 from moneystate.api.timed import in_order
 from moneystate.cli import services
 from moneystate.cli.durations import parse_ms
+from moneystate.cli.flag_groups import RuleFlags
 from moneystate.cli.job_flags import job_options, planned_job
 from moneystate.cli.known_services import KNOWN
 from moneystate.cli.option import Panel, choice, flagged
 from moneystate.cli.options import (
-    BOUND,
     LOOKUP_DEADLINE,
-    MAX_FUTURE,
-    MAX_RECORD_BYTES,
-    Bound,
     Format,
     LookupDeadline,
-    MaxFuture,
-    MaxRecordBytes,
     formats,
 )
 from moneystate.cli.remembered import Before, before, left_out, with_settings
@@ -74,9 +69,7 @@ def prepare_services(
     context: typer.Context,
     words: Services,
     options: RunOptions,
-    bound: Bound = BOUND,
-    max_future: MaxFuture = MAX_FUTURE,
-    max_record_bytes: MaxRecordBytes = MAX_RECORD_BYTES,
+    rule_flags: RuleFlags,
     on_error: OnErrorFlag = OnError.fail,
     format: Format = None,
     lookup_deadline: LookupDeadline = LOOKUP_DEADLINE,
@@ -87,12 +80,7 @@ def prepare_services(
     _check_several(paths, options)
     flags = [flag for parameter in context.command.params for flag in parameter.opts if flag.startswith("--")]
     rules = rules_by_service(paths, given.rules, flags)
-    ours = {
-        "bound_ms": parse_ms(bound, "--bound"),
-        "max_future_ms": parse_ms(max_future, "--max-future"),
-        "max_record_bytes": max_record_bytes,
-        "on_error": on_error.value,
-    }
+    ours = {**rule_flags.rules(), "on_error": on_error.value}
     options = replace(options, replies_s=parse_ms(lookup_deadline, "--lookup-deadline") / 1000)
     own = [_own(options, path, len(paths) > 1) for path in paths]
     earlier = [before(one) for one in own]

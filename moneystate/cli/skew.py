@@ -11,20 +11,15 @@ from rich.console import Console
 
 from moneystate.api.json_topic import AVRO
 from moneystate.cli import services
+from moneystate.cli.flag_groups import FormatFlags, KafkaFlags
 from moneystate.cli.option import NUMBER, Panel, option
 from moneystate.cli.options import (
     BootstrapServers,
-    Format,
     Json,
-    KafkaConfig,
-    KafkaConfigFile,
     KeyGroups,
     PlainService,
     Quiet,
-    SchemaRegistry,
     TopicPrefix,
-    formats,
-    kafka_settings,
 )
 from moneystate.cli.tables import print_table
 from moneystate.cli.work_progress import WorkProgress
@@ -82,16 +77,14 @@ def skew(
     context: typer.Context,
     topic: TopicName,
     bootstrap_servers: BootstrapServers,
+    kafka_flags: KafkaFlags,
+    format_flags: FormatFlags,
     key: KeyPath = "",
     key_groups: KeyGroups = 64,
     simulate: Simulate = "4,16,64",
     sample: Records = SAMPLE,
-    format: Format = None,
     service: PlainService = "",
-    schema_registry: SchemaRegistry = "",
     topic_prefix: TopicPrefix = "",
-    kafka_config: KafkaConfig = None,
-    kafka_config_file: KafkaConfigFile = None,
     quiet: Quiet = False,
     json_output: Json = False,
 ) -> None:
@@ -101,9 +94,9 @@ def skew(
     avro by the schemas of --service, json as it is, confluent by the writers' schemas.
     """
     simulated = _numbers(simulate)
-    values = formats(format or [], schema_registry, [topic]).get(topic, AVRO)
-    keys = _keys(key, values, services.chosen(context, service), schema_registry)
-    settings = kafka_settings(kafka_config_file, kafka_config)
+    values = format_flags.by_topic([topic]).get(topic, AVRO)
+    keys = _keys(key, values, services.chosen(context, service), format_flags.schema_registry)
+    settings = kafka_flags.settings()
     check_reachable(bootstrap_servers, settings)
     seen = look_at(bootstrap_servers, settings, topic_prefix + topic)
     with WorkProgress(quiet) as progress:

@@ -20,21 +20,15 @@ from moneystate.api import iso_time
 from moneystate.cli import services
 from moneystate.cli.command import add, new_group
 from moneystate.cli.durations import parse_ms
+from moneystate.cli.flag_groups import KafkaFlags, NewTopicFlags
 from moneystate.cli.option import flagged
 from moneystate.cli.options import (
     BootstrapServers,
     Json,
-    KafkaConfig,
-    KafkaConfigFile,
     MetricsHost,
     MetricsPort,
-    MinInsyncReplicas,
     Quiet,
-    ReplicationFactor,
-    TopicPartitions,
     TopicPrefix,
-    kafka_settings,
-    replication,
 )
 from moneystate.cli.table_options import (
     AllowDeletes,
@@ -113,17 +107,14 @@ class Place:
 def _place(
     bootstrap_servers: BootstrapServers,
     topic: Topic,
+    kafka_flags: KafkaFlags,
+    new_topics: NewTopicFlags,
     topic_prefix: TopicPrefix = "",
     create_topic: CreateTopic = False,
-    topic_partitions: TopicPartitions = PARTITIONS,
-    replication_factor: ReplicationFactor = 0,
-    min_insync_replicas: MinInsyncReplicas = 0,
-    kafka_config: KafkaConfig = None,
-    kafka_config_file: KafkaConfigFile = None,
 ) -> Place:
-    settings = kafka_settings(kafka_config_file, kafka_config)
-    copies = replication(replication_factor, min_insync_replicas)
-    return Place(bootstrap_servers, settings, topic, topic_prefix, create_topic, topic_partitions, copies)
+    settings = kafka_flags.settings()
+    copies = new_topics.replication()
+    return Place(bootstrap_servers, settings, topic, topic_prefix, create_topic, new_topics.topic_partitions, copies)
 
 
 @dataclass(frozen=True)

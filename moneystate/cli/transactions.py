@@ -12,13 +12,12 @@ import typer
 from rich.console import Console
 
 from moneystate.cli.command import add, new_group
+from moneystate.cli.flag_groups import KafkaFlags
 from moneystate.cli.option import Panel, flagged, option
 from moneystate.cli.options import (
     ApplicationId,
     BootstrapServers,
     Json,
-    KafkaConfig,
-    KafkaConfigFile,
     PlainService,
     TopicPrefix,
 )
@@ -35,13 +34,12 @@ app = new_group("transactions", "Kafka transactions of an application.")
 def _application(
     context: typer.Context,
     bootstrap_servers: BootstrapServers,
+    kafka_flags: KafkaFlags,
     service: PlainService = "",
     topic_prefix: TopicPrefix = "",
     application_id: ApplicationId = "",
-    kafka_config: KafkaConfig = None,
-    kafka_config_file: KafkaConfigFile = None,
 ) -> Application:
-    job, settings = reach(context, bootstrap_servers, service, kafka_config_file, kafka_config)
+    job, settings = reach(context, bootstrap_servers, service, kafka_flags)
     chosen = application_id or job.application_id(topic_prefix)
     return Application(bootstrap_servers, settings, chosen, topic_prefix + job.commits)
 

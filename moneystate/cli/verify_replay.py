@@ -13,24 +13,19 @@ from rich.console import Console
 from moneystate.api import exact_json
 from moneystate.bootstrap.options import BootstrapOptions
 from moneystate.cli import facts_view, registry
+from moneystate.cli.flag_groups import FormatFlags, KafkaFlags
 from moneystate.cli.option import pairs
 from moneystate.cli.options import (
     BootstrapServers,
     CheckpointFolder,
-    Format,
     Json,
-    KafkaConfig,
-    KafkaConfigFile,
     Limit,
     Master,
     MaxRecordsPerChunk,
     PlainService,
     Quiet,
-    SchemaRegistry,
     SourceTasksOrCores,
     SparkConfig,
-    formats,
-    kafka_settings,
     work,
 )
 from moneystate.cli.work_progress import WorkProgress
@@ -43,16 +38,14 @@ from state_tools.replay import Replay, Verdict, open_for_replay
 def verify_replay(
     checkpoint: CheckpointFolder,
     bootstrap_servers: BootstrapServers,
+    kafka_flags: KafkaFlags,
+    format_flags: FormatFlags,
     work_folder: Annotated[Path | None, work("a temporary one")] = None,
     service: PlainService = "",
     limit: Limit = 20,
     max_records_per_chunk: MaxRecordsPerChunk = 200_000,
     source_tasks: SourceTasksOrCores = None,
-    format: Format = None,
-    schema_registry: SchemaRegistry = "",
     master: Master = "",
-    kafka_config: KafkaConfig = None,
-    kafka_config_file: KafkaConfigFile = None,
     spark_config: SparkConfig = None,
     json_output: Json = False,
     quiet: Quiet = False,
@@ -81,10 +74,10 @@ def verify_replay(
         bootstrap_servers=bootstrap_servers,
         max_records_per_chunk=max_records_per_chunk,
         source_tasks=source_tasks or 0,
-        formats=formats(format or [], schema_registry, spec.formatted, spec.formats, spec.decoded),
-        registry_url=schema_registry or None,
+        formats=format_flags.by_topic(spec.formatted, spec.formats, spec.decoded),
+        registry_url=format_flags.schema_registry or None,
         master=master or None,
-        kafka_config=kafka_settings(kafka_config_file, kafka_config),
+        kafka_config=kafka_flags.settings(),
         spark_config=of_spark,
     )
     try:

@@ -9,28 +9,15 @@ import typer
 
 from moneystate import log
 from moneystate.cli.durations import parse_ms
+from moneystate.cli.flag_groups import RuleFlags, SessionFlags
 from moneystate.cli.job_flags import job_options, planned_job
 from moneystate.cli.option import flagged
 from moneystate.cli.options import (
-    BOUND,
-    DEDUP_TTL,
     LOOKUP_DEADLINE,
-    MAX_FUTURE,
-    MAX_RECORD_BYTES,
-    SESSION_TTL,
-    SESSION_WAIT,
-    Bound,
-    DedupTtl,
     Format,
     Json,
-    Lookup,
     LookupDeadline,
-    MaxFuture,
-    MaxRecordBytes,
     Quiet,
-    SessionLookup,
-    SessionTtl,
-    SessionWait,
     formats,
 )
 from moneystate.cli.remembered import before, left_out, with_settings
@@ -52,26 +39,13 @@ OPTIONS: Final = {  # of the rules
 def prepared_enrichment(
     context: typer.Context,
     options: RunOptions,
-    bound: Bound = BOUND,
-    session_ttl: SessionTtl = SESSION_TTL,
-    dedup_ttl: DedupTtl = DEDUP_TTL,
-    session_wait: SessionWait = SESSION_WAIT,
-    max_future: MaxFuture = MAX_FUTURE,
-    max_record_bytes: MaxRecordBytes = MAX_RECORD_BYTES,
-    session_lookup: Lookup = SessionLookup.none,
+    rule_flags: RuleFlags,
+    session_flags: SessionFlags,
     lookup_deadline: LookupDeadline = LOOKUP_DEADLINE,
     format: Format = None,
 ) -> Prepared:
     """The job that the flags of `enrich` describe. Raises ConfigError."""
-    rules = Rules(
-        bound_ms=parse_ms(bound, "--bound"),
-        session_ttl_ms=parse_ms(session_ttl, "--session-ttl", 1),
-        dedup_ttl_ms=parse_ms(dedup_ttl, "--dedup-ttl", 1),
-        session_wait_ms=parse_ms(session_wait, "--session-wait"),
-        max_future_ms=parse_ms(max_future, "--max-future"),
-        lookup=session_lookup is SessionLookup.topic,
-        max_record_bytes=max_record_bytes,
-    )
+    rules = Rules(**rule_flags.rules(), **session_flags.rules())
     earlier = before(options)
     options = with_settings(context, options, earlier)
     rules = replace(rules, **left_out(context, OPTIONS, earlier))

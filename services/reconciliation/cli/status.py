@@ -9,14 +9,12 @@ from rich.console import Console
 from rich.live import Live
 
 from moneystate.cli.command import add, new_group
+from moneystate.cli.flag_groups import KafkaFlags
 from moneystate.cli.option import PATH, Panel, option
 from moneystate.cli.options import (
     BootstrapServers,
-    KafkaConfig,
-    KafkaConfigFile,
     Limit,
     TopicPrefix,
-    kafka_settings,
 )
 from moneystate.kafka.client import check_reachable
 from moneystate.stop_signals import stop_signals
@@ -30,13 +28,12 @@ CATCH_UP_S = 60.0
 
 def status(
     bootstrap_servers: BootstrapServers,
+    kafka_flags: KafkaFlags,
     topic_prefix: TopicPrefix = "",
     pair: Annotated[str, option("pair", "Only this pair.", Panel.question, "NAME", shown="all")] = "",
     limit: Limit = 12,
     once: Annotated[bool, option("once", "Show it once and end, also on a terminal.", Panel.output)] = False,
     svg: Annotated[Path | None, option("svg", "Also write an SVG, whenever it changes.", Panel.output, PATH)] = None,
-    kafka_config: KafkaConfig = None,
-    kafka_config_file: KafkaConfigFile = None,
 ) -> None:
     """Show how complete the intervals of each pair are.
 
@@ -44,7 +41,7 @@ def status(
     On a terminal it follows the changes until SIGINT or SIGTERM, with as many intervals as there are lines for, and
     ends with code 0. Green is complete, yellow 99 % or more.
     """
-    settings = kafka_settings(kafka_config_file, kafka_config)
+    settings = kafka_flags.settings()
     check_reachable(bootstrap_servers, settings)
     follower = Follower(bootstrap_servers, settings, topic_prefix + COMPLETENESS, Completeness)
     board = Board(limit, pair)

@@ -1,0 +1,112 @@
+"""Options that commands take together, each list once, with what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from moneystate.cli.durations import parse_ms
+from moneystate.cli.option import Flags
+from moneystate.cli.options import (
+    BOUND,
+    DEDUP_TTL,
+    MAX_FUTURE,
+    MAX_RECORD_BYTES,
+    SESSION_TTL,
+    SESSION_WAIT,
+    Bound,
+    DedupTtl,
+    Format,
+    KafkaConfig,
+    KafkaConfigFile,
+    Lookup,
+    MaxFuture,
+    MaxRecordBytes,
+    MinInsyncReplicas,
+    ReplicationFactor,
+    SchemaRegistry,
+    SessionLookup,
+    SessionTtl,
+    SessionWait,
+    TopicPartitions,
+    formats,
+    kafka_settings,
+    replication,
+)
+from moneystate.kafka.topics import Replication
+
+
+@dataclass(frozen=True)
+class KafkaFlags(Flags):
+    """How all Kafka clients are set."""
+
+    kafka_config: KafkaConfig = None
+    kafka_config_file: KafkaConfigFile = None
+
+    def settings(self) -> dict[str, str]:
+        """Raises ConfigError."""
+        return kafka_settings(self.kafka_config_file, self.kafka_config)
+
+
+@dataclass(frozen=True)
+class NewTopicFlags(Flags):
+    """How topics are created."""
+
+    topic_partitions: TopicPartitions = 4
+    replication_factor: ReplicationFactor = 0
+    min_insync_replicas: MinInsyncReplicas = 0
+
+    def replication(self) -> Replication:
+        """Raises ConfigError."""
+        return replication(self.replication_factor, self.min_insync_replicas)
+
+
+@dataclass(frozen=True)
+class FormatFlags(Flags):
+    """How topics are read and written."""
+
+    format: Format = None
+    schema_registry: SchemaRegistry = ""
+
+    def by_topic(
+        self, known: list[str], declared: Mapping[str, str] | None = None, decoded: Collection[str] = ()
+    ) -> dict[str, str]:
+        """The formats of the topics `known`, as `formats` says. Raises ConfigError."""
+        return formats(self.format or [], self.schema_registry, known, declared, decoded)
+
+
+@dataclass(frozen=True)
+class RuleFlags(Flags):
+    """The rules that every service has."""
+
+    bound: Bound = BOUND
+    max_future: MaxFuture = MAX_FUTURE
+    max_record_bytes: MaxRecordBytes = MAX_RECORD_BYTES
+
+    def rules(self) -> dict[str, Any]:
+        """The rules by name. Raises ConfigError."""
+        return {
+            "bound_ms": parse_ms(self.bound, "--bound"),
+            "max_future_ms": parse_ms(self.max_future, "--max-future"),
+            "max_record_bytes": self.max_record_bytes,
+        }
+
+
+@dataclass(frozen=True)
+class SessionFlags(Flags):
+    """The rules that only the enrichment has."""
+
+    session_ttl: SessionTtl = SESSION_TTL
+    dedup_ttl: DedupTtl = DEDUP_TTL
+    session_wait: SessionWait = SESSION_WAIT
+    session_lookup: Lookup = SessionLookup.none
+
+    def rules(self) -> dict[str, Any]:
+        """The rules by name. Raises ConfigError."""
+        return {
+            "session_ttl_ms": parse_ms(self.session_ttl, "--session-ttl", 1),
+            "dedup_ttl_ms": parse_ms(self.dedup_ttl, "--dedup-ttl", 1),
+            "session_wait_ms": parse_ms(self.session_wait, "--session-wait"),
+            "lookup": self.session_lookup is SessionLookup.topic,
+        }
