@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Hashable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -41,6 +41,7 @@ class Live:
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
     wanted: asyncio.Event = field(default_factory=asyncio.Event)
     sampled_s: float = 0.0
+    made: dict[Hashable, asyncio.Task[str]] = field(default_factory=dict)  # since the last look
 
     async def run(self) -> None:
         while True:
@@ -63,6 +64,7 @@ class Live:
         async with self.changed:
             self.jobs, self.problem = jobs, problem
             self.looked += 1
+            self.made.clear()
             self._keep()
             self.changed.notify_all()
 
@@ -75,6 +77,13 @@ class Live:
             samples = self.history.setdefault(job.service, deque(maxlen=int(KEPT_S / EVERY_S)))
             number = -1 if job.batch is None else job.batch.number
             samples.append(Sample(time.time_ns() // 1_000_000, job.lag, number, sum(job.letters.values())))
+
+    async def shared(self, key: Hashable, make: Callable[[], Coroutine[None, None, str]]) -> str:
+        """What `make` gives, once for each look: many browsers show the same. What it raises is raised to all."""
+        task = self.made.get(key)
+        if task is None:
+            task = self.made[key] = asyncio.create_task(make())
+        return await asyncio.shield(task)
 
     async def now(self) -> list[Job]:
         """As of a look that is not older than the interval of viewers, or the first one."""

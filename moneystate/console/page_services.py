@@ -58,10 +58,13 @@ async def services(site: Site, request: Request, viewer: Viewer) -> Response:
 
 
 async def live_services(site: Site, request: Request, viewer: Viewer) -> Response:
+    async def rows() -> str:
+        shown = await shown_services(site, viewer)
+        return event("services", site.text(request, viewer, "services_rows.html", rows=shown))
+
     async def parts() -> AsyncIterator[str]:
         async for _ in site.live.looks():
-            rows = await shown_services(site, viewer)
-            yield event("services", site.text(request, viewer, "services_rows.html", rows=rows))
+            yield await site.live.shared(("services", viewer.token), rows)
 
     return StreamingResponse(_until_left(request, parts()), headers=STREAM)
 
@@ -78,11 +81,14 @@ async def service(site: Site, request: Request, viewer: Viewer) -> Response:
 async def live_service(site: Site, request: Request, viewer: Viewer) -> Response:
     name = request.path_params["service"]
 
+    async def now() -> str:
+        shown = await _one(site, viewer, name)
+        return event("service", site.text(request, viewer, "service_now.html", one=shown))
+
     async def parts() -> AsyncIterator[str]:
         async for _ in site.live.looks():
             with suppress(Missing):
-                shown = await _one(site, viewer, name)
-                yield event("service", site.text(request, viewer, "service_now.html", one=shown))
+                yield await site.live.shared(("service", name, viewer.token), now)
 
     return StreamingResponse(_until_left(request, parts()), headers=STREAM)
 

@@ -1,7 +1,7 @@
 """`python -m tests.bench KIND`, of which there are backlog, apply, services, latency, scale, steady, rollups-backlog,
 rollups-queries, rollups-steady, query, bootstrap, gaps, reconciliation, stock, stock-latency, changes-latency,
-large-pool, maps, together, ingest, telemetry, rescale, replicas, executors, costs, start, tables, partitioning and
-memory: see --help of each."""
+large-pool, console, maps, together, ingest, telemetry, rescale, replicas, executors, costs, start, tables, partitioning
+and memory: see --help of each."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from tests.bench import (
     bootstrap,
     changes,
     changes_latency,
+    console,
     costs,
     executors,
     gaps,
@@ -171,6 +172,7 @@ KINDS = {
     "reconciliation": reconciliation.main,
     "stock-latency": stock_latency.main,
     "changes-latency": changes_latency.main,
+    "console": console.main,
     "large-pool": large_pool.main,
     "maps": maps.main,
     "memory": memory.main,
