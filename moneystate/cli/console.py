@@ -38,10 +38,10 @@ def console(
     state: Annotated[
         list[str] | None, repeated("state", "The address of a query server.", Panel.server, ADDRESS)
     ] = None,
-    service: Annotated[
+    show_service: Annotated[
         list[str] | None,
         repeated(
-            "service", "A service besides those of this project: its records and pages.", Panel.service, "SERVICE"
+            "show-service", "A service besides those of this project: its records and pages.", Panel.service, "SERVICE"
         ),
     ] = None,
     listen: Listen = "127.0.0.1:8088",
@@ -77,7 +77,7 @@ def console(
             listen=listen,
             states=[Target(address, ca=state_ca) for address in state or []],
             topic_prefix=topic_prefix,
-            services=_services(context, service or []),
+            services=_services(context, show_service or []),
             allow_writes=allow_writes,
             timeout_s=parse_ms(timeout, "--timeout", 1) / 1000,
             kafka_config=kafka_settings(kafka_config_file, kafka_config),

@@ -67,7 +67,6 @@ async def records(site: Site, request: Request, viewer: Viewer) -> Response:
             map=name,
             key=given["key"],
             prefix=given.get("prefix", ""),
-            at=None if page["page_token"] else position,
             **page,
         )
         method = "State.ListEntries"

@@ -160,7 +160,7 @@ class World:
     def _console(self) -> JobProcess:
         states = [word for address in self.addresses.values() for word in ("--state", address)]
         arguments = ["console", "--bootstrap-servers", self.servers, "--listen", "127.0.0.1:0", *states]
-        return self._started([*arguments, "--service", NOTES, *self.flags])
+        return self._started([*arguments, "--show-service", NOTES, *self.flags])
 
     def _started(self, arguments: list[str]) -> JobProcess:
         return self.stack.enter_context(JobProcess(arguments, self.folder))
