@@ -23,11 +23,10 @@ from moneystate.cli.options import AtTime, AtVersion, Count, Json, Limit, SinceV
 from moneystate.cli.state_query import list_pages, parse_at, parse_version, show_answer
 from moneystate.errors import ConfigError, MoneystateError
 from moneystate.query.v1 import header_pb2
-from moneystate.serving.arguments import Mistyped, typed
+from moneystate.serving.arguments import Mistyped, index_value, typed
 from moneystate.serving.client import Client
 from moneystate.state.v1 import state_pb2 as s
 
-DIGITS = 20  # of a number of 64 bits, at most, with its sign
 NUMBER = re.compile(r"-[0-9.]+([eE][+-]?[0-9]+)?")
 VERBS = ("get", "list", "entries", "watch", "explain", "diff", "forget", "schema", "call")
 
@@ -268,21 +267,11 @@ def _list(question: Question) -> None:
 
 
 def _value(parts: list[str]) -> s.IndexValue:
-    """Whole numbers are numbers; `"7"` in quotes is a text."""
-    made = []
-    for part in parts:
-        if re.fullmatch(r"-?[0-9]+", part):
-            made.append(s.Part(number=_number(part)))
-        else:
-            made.append(s.Part(text=part[1:-1] if re.fullmatch(r'".*"', part) else part))
-    return s.IndexValue(parts=made)
-
-
-def _number(part: str) -> int:
-    number = int(part[:DIGITS])
-    if len(part) > DIGITS or not -(1 << 63) <= number < 1 << 63:
-        raise ConfigError(f"{part}: expected a number of 64 bits.", "write it in quotes if it is a text.")
-    return number
+    """Raises ConfigError."""
+    try:
+        return index_value(parts)
+    except Mistyped as e:
+        raise ConfigError(str(e), "write it in quotes if it is a text.") from None
 
 
 def _entries(question: Question) -> None:

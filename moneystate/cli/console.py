@@ -8,22 +8,15 @@ import typer
 
 from moneystate.api.reference import service_at
 from moneystate.cli import services
+from moneystate.cli.connection import Timeout
 from moneystate.cli.durations import parse_ms
+from moneystate.cli.flag_groups import KafkaFlags, SecurityFlags
 from moneystate.cli.known_services import KNOWN
-from moneystate.cli.option import ADDRESS, DURATION, PATH, Panel, check_given, option, repeated
+from moneystate.cli.option import ADDRESS, PATH, Panel, check_given, option, repeated
 from moneystate.cli.options import (
     BootstrapServers,
-    KafkaConfig,
-    KafkaConfigFile,
     Listen,
-    TlsCa,
-    TlsCert,
-    TlsKey,
-    TokenAudience,
-    TokenIssuer,
-    TokenKey,
     TopicPrefix,
-    kafka_settings,
 )
 from moneystate.cli.service_config import service_tables
 from moneystate.console import process
@@ -35,6 +28,8 @@ from moneystate.serving.client import Target
 def console(
     context: typer.Context,
     bootstrap_servers: BootstrapServers,
+    kafka_flags: KafkaFlags,
+    security_flags: SecurityFlags,
     state: Annotated[
         list[str] | None, repeated("state", "The address of a query server.", Panel.server, ADDRESS)
     ] = None,
@@ -52,15 +47,7 @@ def console(
     state_ca: Annotated[
         str, option("state-ca", "The CA of the query servers' certificates, a PEM file.", Panel.security, PATH)
     ] = "",
-    timeout: Annotated[str, option("timeout", "How long an answer may take.", Panel.server, DURATION)] = "10s",
-    tls_cert: TlsCert = "",
-    tls_key: TlsKey = "",
-    tls_ca: TlsCa = "",
-    token_key: TokenKey = "",
-    token_audience: TokenAudience = "",
-    token_issuer: TokenIssuer = "",
-    kafka_config: KafkaConfig = None,
-    kafka_config_file: KafkaConfigFile = None,
+    timeout: Timeout = "10s",
 ) -> None:
     """Show what services do, in the browser.
 
@@ -80,15 +67,15 @@ def console(
             services=_services(context, show_service or []),
             allow_writes=allow_writes,
             timeout_s=parse_ms(timeout, "--timeout", 1) / 1000,
-            kafka_config=kafka_settings(kafka_config_file, kafka_config),
-            security=Security(tls_cert, tls_key, tls_ca, token_key, token_audience, token_issuer),
+            kafka_config=kafka_flags.settings(),
+            security=Security(*security_flags.given()),
         )
     )
 
 
-def _services(context: typer.Context, given: list[str]) -> dict[str, list[str]]:
+def _services(context: typer.Context, given: list[str]) -> dict[str, str]:
     """References by the names of services: this project's, and those that were given. Raises ConfigError."""
     tables = service_tables(context)
     references = [path for paths in KNOWN.values() for path in paths]
     references += [reference for text in given for reference in services.load_all(text, tables)]
-    return {service_at(reference).name: [reference] for reference in references}
+    return {service_at(reference).name: reference for reference in references}

@@ -70,7 +70,7 @@ def _filter(reason: Reasons = None, since: Since = "", until: Until = "", key: K
 
 def _list(log: DeadLetterLog, chosen: Filter, limit: Limit = 100, json_output: Json = False) -> None:
     """Show dead letters with their reasons."""
-    letters = list(islice(log.read(chosen, _no_progress), limit))
+    letters = list(islice(log.read(chosen), limit))
     if json_output:
         typer.echo(json.dumps([_summary(one) for one in letters]))
     elif not letters:
@@ -83,7 +83,7 @@ def _show(log: DeadLetterLog, places: Places = None, json_output: Json = False) 
     """Show dead letters with their records."""
     if not places:
         raise ConfigError("show: expected PARTITION/OFFSET, found none.", "take it from moneystate dead-letters list.")
-    letters = list(log.read(Filter(places=_checked(places)), _no_progress))
+    letters = list(log.read(Filter(places=_checked(places))))
     missing = {*places} - {one.place for one in letters}
     if missing:
         raise ConfigError(
@@ -150,10 +150,6 @@ def _user() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return str(os.getuid())
-
-
-def _no_progress(done: int, total: int) -> None:
-    pass
 
 
 def _summary(one: StoredLetter) -> dict[str, Any]:

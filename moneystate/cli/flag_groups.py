@@ -29,6 +29,12 @@ from moneystate.cli.options import (
     SessionLookup,
     SessionTtl,
     SessionWait,
+    TlsCa,
+    TlsCert,
+    TlsKey,
+    TokenAudience,
+    TokenIssuer,
+    TokenKey,
     TopicPartitions,
     formats,
     kafka_settings,
@@ -47,6 +53,22 @@ class KafkaFlags(Flags):
     def settings(self) -> dict[str, str]:
         """Raises ConfigError."""
         return kafka_settings(self.kafka_config_file, self.kafka_config)
+
+
+@dataclass(frozen=True)
+class SecurityFlags(Flags):
+    """How servers encrypt, and know their callers."""
+
+    tls_cert: TlsCert = ""
+    tls_key: TlsKey = ""
+    tls_ca: TlsCa = ""
+    token_key: TokenKey = ""
+    token_audience: TokenAudience = ""
+    token_issuer: TokenIssuer = ""
+
+    def given(self) -> tuple[str, str, str, str, str, str]:
+        """The first fields of `moneystate.serving.tls.SecurityFlags`."""
+        return self.tls_cert, self.tls_key, self.tls_ca, self.token_key, self.token_audience, self.token_issuer
 
 
 @dataclass(frozen=True)

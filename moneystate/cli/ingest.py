@@ -10,7 +10,7 @@ from moneystate import log
 from moneystate.api.job import check_formats, plain_service
 from moneystate.api.reference import service_at
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.flag_groups import FormatFlags, KafkaFlags, NewTopicFlags
+from moneystate.cli.flag_groups import FormatFlags, KafkaFlags, NewTopicFlags, SecurityFlags
 from moneystate.cli.option import DURATION, NUMBER, Panel, check_given, option
 from moneystate.cli.options import (
     MAX_RECORD_BYTES,
@@ -21,12 +21,6 @@ from moneystate.cli.options import (
     MaxRecordBytes,
     MetricsHost,
     MetricsPort,
-    TlsCa,
-    TlsCert,
-    TlsKey,
-    TokenAudience,
-    TokenIssuer,
-    TokenKey,
     TopicPrefix,
     audit_target,
 )
@@ -44,6 +38,7 @@ def ingest(
     words: Services,
     bootstrap_servers: BootstrapServers,
     kafka_flags: KafkaFlags,
+    security_flags: SecurityFlags,
     format_flags: FormatFlags,
     new_topics: NewTopicFlags,
     listen: Listen = "127.0.0.1:8090",
@@ -108,12 +103,6 @@ def ingest(
     ] = 0,
     metrics_port: MetricsPort = 0,
     metrics_host: MetricsHost = "127.0.0.1",
-    tls_cert: TlsCert = "",
-    tls_key: TlsKey = "",
-    tls_ca: TlsCa = "",
-    token_key: TokenKey = "",
-    token_audience: TokenAudience = "",
-    token_issuer: TokenIssuer = "",
     audit_log: Annotated[str, audit_target("none")] = "",
     create_topics: CreateTopics = True,
 ) -> None:
@@ -150,7 +139,7 @@ def ingest(
             metrics_port=metrics_port,
             metrics_host=metrics_host,
             kafka_config=kafka_flags.settings(),
-            security=Security(tls_cert, tls_key, tls_ca, token_key, token_audience, token_issuer, audit_log),
+            security=Security(*security_flags.given(), audit_log),
         )
     )
 

@@ -9,7 +9,7 @@ import typer
 from moneystate import log
 from moneystate.cli import registry, services
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.flag_groups import KafkaFlags
+from moneystate.cli.flag_groups import KafkaFlags, SecurityFlags
 from moneystate.cli.option import DURATION, NUMBER, PATH, PATH_OR_URI, Panel, check_given, option, pairs
 from moneystate.cli.options import (
     BootstrapServers,
@@ -20,12 +20,6 @@ from moneystate.cli.options import (
     PlainService,
     ReplicaFolder,
     SparkConfig,
-    TlsCa,
-    TlsCert,
-    TlsKey,
-    TokenAudience,
-    TokenIssuer,
-    TokenKey,
     TopicPrefix,
     Traces,
     audit_target,
@@ -53,6 +47,7 @@ def serve(
     bootstrap_servers: BootstrapServers,
     data: ReplicaFolder,
     kafka_flags: KafkaFlags,
+    security_flags: SecurityFlags,
     listen: Listen = DEFAULT_LISTEN,
     topic_prefix: TopicPrefix = "",
     service: PlainService = "",
@@ -98,12 +93,6 @@ def serve(
     metrics_port: MetricsPort = 0,
     metrics_host: MetricsHost = "127.0.0.1",
     traces: Traces = False,
-    tls_cert: TlsCert = "",
-    tls_key: TlsKey = "",
-    tls_ca: TlsCa = "",
-    token_key: TokenKey = "",
-    token_audience: TokenAudience = "",
-    token_issuer: TokenIssuer = "",
     scopes: Annotated[
         str,
         option(
@@ -164,7 +153,7 @@ def serve(
         page_token_key=page_token_key,
         kafka_config=kafka_flags.settings(),
         security=Security(
-            tls_cert, tls_key, tls_ca, token_key, token_audience, token_issuer, audit_log, scopes
+            *security_flags.given(), audit_log, scopes
         ),
         limits=Limits(max_streams, max_streams_per_caller, max_calls, max_calls_per_caller),
     )  # fmt: skip

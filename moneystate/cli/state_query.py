@@ -3,7 +3,6 @@ allowed, 3 the server cannot be reached or has not caught up."""
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable
 from enum import StrEnum
@@ -21,6 +20,7 @@ from moneystate.cli.options import AtTime, AtVersion, Count, Json, Limit, SinceV
 from moneystate.cli.times import parse_time_ms
 from moneystate.errors import ConfigError
 from moneystate.query.v1 import admin_pb2, header_pb2, query_pb2, status_pb2, user_pb2, watch_pb2
+from moneystate.serving.arguments import Mistyped, version_of
 from moneystate.serving.client import Client
 
 PAGE = 1000
@@ -266,10 +266,10 @@ def parse_at(
 
 def parse_version(text: str, flag: str) -> header_pb2.Version:
     """Raises ConfigError."""
-    epoch, _, batch = text.rpartition("/")
-    if not epoch or not re.fullmatch(r"-1|[0-9]+", batch):  # -1: the state that an epoch began with
-        raise ConfigError(f"{flag} {text}: expected EPOCH/BATCH.", "use a version as moneystate state status shows it.")
-    return header_pb2.Version(epoch=epoch, batch=int(batch))
+    try:
+        return version_of(text)
+    except Mistyped as e:
+        raise ConfigError(f"{flag} {e}", "use a version as moneystate state status shows it.") from None
 
 
 def list_pages(

@@ -19,7 +19,7 @@ from moneystate.kafka.dead_letter_log import DeadLetterLog, Filter
 from moneystate.kafka.markers import MarkerLog
 from moneystate.kafka.offsets import FullPartition, log_ends
 
-COMMITS, LETTERS, CHANGELOG = "-commits", "-dead-letters", "-changelog"
+COMMITS, LETTERS = "-commits", "-dead-letters"
 HOUR_MS: Final = 3_600_000
 MOST_LETTERS: Final = 5_000  # that are counted by reason
 LETTERS_EVERY_S: Final = 10.0
@@ -47,7 +47,8 @@ class Lag:
 
 @dataclass(frozen=True)
 class Job:
-    """`committed_at_ms`: the broker's time of the last commit; `letters`: of the last hour, by reason."""
+    """`committed_at_ms`: the broker's time of the last commit; `letters`: of the last hour, by reason; `topics`: those
+    that begin with the service's name."""
 
     service: str
     batch: Batch | None
@@ -55,6 +56,7 @@ class Job:
     lags: tuple[Lag, ...]
     letters: dict[str, int] = field(default_factory=dict)
     letters_cut: bool = False
+    topics: tuple[str, ...] = ()
     problem: str = ""
 
     @property
@@ -85,9 +87,6 @@ class Jobs:
             if name.startswith(self.prefix) and not name.startswith("__consumer") and not name.startswith("__trans")
         }
 
-    def services(self) -> list[str]:
-        return [name.removesuffix(COMMITS) for name in self.topics() if name.endswith(COMMITS)]
-
     def all(self) -> list[Job]:
         """Raises BrokerError."""
         topics = self.topics()
@@ -101,7 +100,8 @@ class Jobs:
             letters, cut = self._letters(service) if service + LETTERS in topics else ({}, False)
         except MoneystateError as e:
             return Job(service, None, None, (), problem=str(e))
-        return Job(service, batch, committed_at_ms, lags, letters, cut)
+        own = tuple(name for name in topics if name.startswith(f"{service}-"))
+        return Job(service, batch, committed_at_ms, lags, letters, cut, own)
 
     def _batch(self, service: str) -> Batch | None:
         topic = self.prefix + service + COMMITS
@@ -150,14 +150,10 @@ class Jobs:
             return known[1], known[2]
         since = Filter(since_ms=time.time_ns() // 1_000_000 - HOUR_MS)
         log = self.dead_letters(service)
-        reasons = Counter(one.about.get("reason", "") for one in islice(log.read(since, _no_progress), MOST_LETTERS))
+        reasons = Counter(one.about.get("reason", "") for one in islice(log.read(since), MOST_LETTERS))
         counted = dict(reasons.most_common()), sum(reasons.values()) >= MOST_LETTERS
         self.letters[service] = now, *counted
         return counted
 
     def dead_letters(self, service: str) -> DeadLetterLog:
         return DeadLetterLog(self.bootstrap_servers, self.extra, self.prefix + service + LETTERS, self.prefix)
-
-
-def _no_progress(done: int, total: int) -> None:
-    pass

@@ -35,13 +35,13 @@ class Security(SecurityFlags):
 
 @dataclass(frozen=True)
 class ConsoleOptions:
-    """`services`: references by the short names under which people know them."""
+    """`services`: references by the names of services."""
 
     bootstrap_servers: str
     listen: str  # HOST:PORT; port 0: any free one
     states: Sequence[Target]
     topic_prefix: str = ""
-    services: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    services: Mapping[str, str] = field(default_factory=dict)
     allow_writes: bool = False
     timeout_s: float = 10.0
     kafka_config: dict[str, str] = field(default_factory=dict)

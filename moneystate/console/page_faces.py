@@ -16,7 +16,7 @@ from moneystate.console.page_queries import served
 from moneystate.console.rendering import shown_time
 from moneystate.console.servers import Asked, Server
 from moneystate.console.sessions import Viewer
-from moneystate.console.shown import Cell, Table, cell
+from moneystate.console.shown import MOST_TEXT, Cell, Table, cell, table
 from moneystate.console.site import Missing, Site
 from moneystate.state.v1 import state_pb2 as s
 
@@ -57,9 +57,7 @@ def _asked(site: Site, viewer: Viewer, server: Server, face: Face, given: dict[s
 def _table(block: Block) -> Table | None:
     """A graph as a table, too: for those who cannot see it, and without scripts."""
     if isinstance(block, Rows):
-        names = list(dict.fromkeys(name for row in block.rows for name in row))
-        rows = [[cell(row[name]) if name in row else Cell("", "null") for name in names] for row in block.rows[:500]]
-        return Table(names, rows, more_rows=max(0, len(block.rows) - 500))
+        return table(list(block.rows), MOST_TEXT)
     if isinstance(block, Graph):
         heads = ["time", *(line.label for line in block.lines)]
         shown = [

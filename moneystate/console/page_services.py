@@ -36,17 +36,18 @@ class Shown:
 async def shown_services(site: Site, viewer: Viewer) -> list[Shown]:
     jobs = {job.service: job for job in await site.live.now()}
     servers = {server.service: server for server in await asyncio.to_thread(site.servers.all, viewer.token)}
-    made = []
-    for name in sorted({*jobs, *servers}):
-        server = servers.get(name)
-        status, problem = None, ""
-        if server is not None:
-            try:
-                status = await asyncio.to_thread(site.servers.status, server, viewer.token)
-            except Asked as e:
-                problem = str(e)
-        made.append(Shown(name, jobs.get(name), server, status, problem))
-    return made
+    names = sorted({*jobs, *servers})
+    shown = [_shown(site, viewer, name, jobs.get(name), servers.get(name)) for name in names]
+    return list(await asyncio.gather(*shown))
+
+
+async def _shown(site: Site, viewer: Viewer, name: str, job: Job | None, server: Server | None) -> Shown:
+    if server is None:
+        return Shown(name, job, None, None)
+    try:
+        return Shown(name, job, server, await asyncio.to_thread(site.servers.status, server, viewer.token))
+    except Asked as e:
+        return Shown(name, job, server, None, str(e))
 
 
 async def services(site: Site, request: Request, viewer: Viewer) -> Response:
@@ -74,7 +75,7 @@ async def service(site: Site, request: Request, viewer: Viewer) -> Response:
     samples = list(site.live.history.get(shown.name, ()))
     return site.render(
         request, viewer, "service.html", one=shown, faces=site.faces(shown.name), graphs=_graphs(samples),
-        topics=_topics(site, shown),
+        topics=_topics(shown),
     )  # fmt: skip
 
 
@@ -101,11 +102,9 @@ async def _one(site: Site, viewer: Viewer, name: str) -> Shown:
     raise Missing(f"There is no service {name}: it has neither a topic of commits nor a query server here.")
 
 
-def _topics(site: Site, shown: Shown) -> list[str]:
+def _topics(shown: Shown) -> list[str]:
     """The inputs that the job has read, and the service's own topics."""
-    own = [f"{shown.name}-{kind}" for kind in ("commits", "changelog", "dead-letters")]
-    inputs = [] if shown.job is None else sorted({lag.topic for lag in shown.job.lags})
-    return [*inputs, *own]
+    return [] if shown.job is None else sorted({*(lag.topic for lag in shown.job.lags), *shown.job.topics})
 
 
 def _graphs(samples: Sequence[Sample]) -> list[Graph]:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from moneystate.api import exact_json
-from moneystate.console.asking import parse_at, parse_version
+from moneystate.console.asking import parse_at, parse_index_value, parse_version
 from moneystate.console.page_queries import AT_TIME, AT_VERSION, served
 from moneystate.console.servers import Asked, Server
 from moneystate.console.sessions import Viewer
-from moneystate.console.shown import Cell, Table, cell, differences, fields, whole
+from moneystate.console.shown import Cell, Table, differences, field_of, fields, whole
 from moneystate.console.site import Site
 from moneystate.state.v1 import state_pb2 as s
 
@@ -60,15 +59,10 @@ async def records(site: Site, request: Request, viewer: Viewer) -> Response:
     if any(index.name == name for index in server.schema.indices):
         call = s.ListRequest(index=name, **page)
         if given.get("equals"):
-            call.equals.CopyFrom(_index_value(given["equals"]))
+            call.equals.CopyFrom(parse_index_value(given["equals"]))
         method = "State.List"
     elif given.get("key") is not None and any(one.name == name and one.is_map for one in server.schema.states):
-        call = s.ListEntriesRequest(
-            map=name,
-            key=given["key"],
-            prefix=given.get("prefix", ""),
-            **page,
-        )
+        call = s.ListEntriesRequest(map=name, key=given["key"], prefix=given.get("prefix", ""), **page)
         method = "State.ListEntries"
     else:
         call = s.ListRequest(state=name, **page)
@@ -119,16 +113,15 @@ async def _changed(site: Site, viewer: Viewer, server: Server, name: s.RecordNam
 
 async def _others(site: Site, viewer: Viewer, mine: Server, wanted: str) -> list[str]:
     """The other services that know a key."""
-    others = []
-    for server in await asyncio.to_thread(site.servers.all, viewer.token):
-        if server.service == mine.service:
-            continue
-        try:
-            await _call(site, viewer, server, "State.Get", s.GetRequest(name=s.RecordName(key=wanted)))
-        except Asked:
-            continue
-        others.append(server.service)
-    return others
+    servers = await asyncio.to_thread(site.servers.all, viewer.token)
+    others = [server for server in servers if server.service != mine.service]
+    request = s.GetRequest(name=s.RecordName(key=wanted))
+    calls = [_call(site, viewer, server, "State.Get", request) for server in others]
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, BaseException) and not isinstance(answer, Asked):
+            raise answer
+    return [server.service for server, its in zip(others, answers, strict=True) if not isinstance(its, Asked)]
 
 
 async def _call(site: Site, viewer: Viewer, server: Server, method: str, request: Any) -> Any:
@@ -160,7 +153,7 @@ def _listed(records: Any) -> Table:
     rows = []
     for one, content in zip(records, contents, strict=True):
         hidden = set(one.masked)
-        cells = [cell(content[name], name in hidden) if name in content else Cell("", "null") for name in columns]
+        cells = [field_of(content, name, name in hidden) for name in columns]
         rows.append([Cell(one.name.key), *([Cell(one.name.id)] if with_ids else []), *cells])
     heads = ["key", *(["id"] if with_ids else []), *columns]
     return Table(heads, rows, len(names) - len(columns))
@@ -180,14 +173,3 @@ def _steps(explained: Any) -> list[dict[str, Any]]:
             "changed": differences(before, content),
         })  # fmt: skip
     return made
-
-
-def _index_value(text: str) -> s.IndexValue:
-    """Parts separated by commas. Whole numbers are numbers; `"7"` in quotes is a text. Raises Asked."""
-    parts = []
-    for part in text.split(","):
-        if re.fullmatch(r"-?[0-9]{1,18}", part):
-            parts.append(s.Part(number=int(part)))
-        else:
-            parts.append(s.Part(text=part[1:-1] if re.fullmatch(r'".*"', part) else part))
-    return s.IndexValue(parts=parts)

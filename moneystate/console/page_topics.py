@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from moneystate.api.codec import Codec
-from moneystate.console.asking import parse_at
+from moneystate.console.asking import parse_time
 from moneystate.console.decoding import content_of, hex_dump, text_of
 from moneystate.console.jobs import LETTERS
 from moneystate.console.servers import Asked
@@ -84,21 +84,13 @@ async def send_again(site: Site, request: Request, viewer: Viewer) -> Response:
         raise Missing(f"The record of the letter {one.place} is no longer there.")
     text = form.get("value", "").replace("\r\n", "\n")
     is_changed = _editable(one.letter.value) is not None and text != _editable(one.letter.value)
-    sends = [replace_value(send, text.encode()) if is_changed else send for send in sends]
-    await asyncio.to_thread(log.send, sends, _no_progress)
+    sends = [send._replace(value=text.encode()) if is_changed else send for send in sends]
+    await asyncio.to_thread(log.send, sends)
     _log.info(
         f"resent dead letter {one.place} of {service}", subject=viewer.subject, service=service, letter=one.place,
         topic=sends[0].topic, corrected=is_changed,
     )  # fmt: skip
     return RedirectResponse(f"{request.url.path}?sent={'corrected' if is_changed else 'unchanged'}", 303)
-
-
-def replace_value(send: Any, value: bytes) -> Any:
-    return send._replace(value=value)
-
-
-def _no_progress(done: int, total: int) -> None:
-    pass
 
 
 async def _letter(site: Site, request: Request) -> StoredLetter:
@@ -108,7 +100,7 @@ async def _letter(site: Site, request: Request) -> StoredLetter:
     if len(parts) != 2 or not all(part.isdigit() and len(part) <= 18 for part in parts):
         raise Missing(f"{place}: expected PARTITION-OFFSET of a dead letter.")
     log = site.live.source.dead_letters(service)
-    there = await asyncio.to_thread(lambda: list(log.read(Filter(places=frozenset({place})), _no_progress)))
+    there = await asyncio.to_thread(lambda: list(log.read(Filter(places=frozenset({place})))))
     if not there:
         raise Missing(f"There is no dead letter {place} of {service}.")
     return there[0]
@@ -117,7 +109,7 @@ async def _letter(site: Site, request: Request) -> StoredLetter:
 def _newest(site: Site, service: str, reason: str) -> Sequence[StoredLetter]:
     chosen = Filter(reasons=frozenset({reason} if reason else ()))
     log = site.live.source.dead_letters(service)
-    read = islice(log.read(chosen, _no_progress), 20_000)
+    read = islice(log.read(chosen), 20_000)
     newest = sorted(read, key=lambda one: one.letter.timestamp_ms, reverse=True)
     return newest[:LISTED]
 
@@ -134,11 +126,11 @@ def _editable(value: bytes | None) -> str | None:
 
 def _wanted(given: QueryParams) -> Wanted:
     """Raises Asked."""
-    since = parse_at("", given.get("since", ""))
+    since = given.get("since", "")
     return Wanted(
         partition=_number(given, "partition"),
         offset=_number(given, "offset"),
-        since_ms=None if since is None else since.event_time_ms,
+        since_ms=parse_time(since) if since else None,
         key=given["key"].encode() if given.get("key") else None,
         limit=min(MOST, _number(given, "limit") or 20),
     )

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 import uvicorn
@@ -19,10 +17,10 @@ from moneystate.console.options import ConsoleOptions
 from moneystate.console.servers import Servers
 from moneystate.console.site import Page, Site, application
 from moneystate.console.topics import Topics
-from moneystate.errors import SetupError
 from moneystate.kafka.client import check_reachable
 from moneystate.log import get_log
 from moneystate.serving import addresses
+from moneystate.serving.http_server import Server, address_of, bound
 
 _log = get_log(__name__)
 GET, POST = "GET", "POST"
@@ -55,7 +53,7 @@ def run(options: ConsoleOptions) -> None:
     if options.security.token_key:
         servers.check_tokens()
     check_reachable(options.bootstrap_servers, options.kafka_config)
-    with _bound(options.listen) as listening:
+    with bound(options.listen) as listening:
         asyncio.run(_serve(options, servers, listening))
 
 
@@ -66,7 +64,7 @@ def site_of(options: ConsoleOptions, servers: Servers) -> Starlette:
         live=Live(Jobs(*broker)),
         topics=Topics(*broker),
         sessions=options.security.sessions(),
-        services={name: list(references) for name, references in options.services.items()},
+        services=options.services,
         allow_writes=options.allow_writes,
         hosts=LOCAL if addresses.is_loopback(options.listen) else frozenset(),
         is_secure=bool(options.security.tls_cert),
@@ -84,33 +82,18 @@ async def _serve(options: ConsoleOptions, servers: Servers, listening: socket.so
     )  # fmt: skip
     config.load()
     config.ssl = None if certificates is None else certificates.context
-    server = uvicorn.Server(config)
+    server = Server(config)
     loop = asyncio.get_running_loop()
     serving = asyncio.create_task(server.serve([listening]))
-    await asyncio.sleep(0)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _end, server)
     listening.listen()
-    host, port = listening.getsockname()[:2]
     scheme = "https" if options.security.tls_cert else "http"
-    shown = f"[{host}]" if ":" in host else host
     for line in options.security.warnings():
         _log.warning(line)
-    _log.info(f"listening on {scheme}://{shown}:{port}/", states=", ".join(servers.clients))
+    _log.info(f"listening on {scheme}://{address_of(listening)}/", states=", ".join(servers.clients))
     await serving
 
 
-def _end(server: uvicorn.Server) -> None:
+def _end(server: Server) -> None:
     server.should_exit = True
-
-
-@contextmanager
-def _bound(address: str) -> Iterator[socket.socket]:
-    """Raises SetupError if the address is not free."""
-    host, port = addresses.split(address, "--listen")
-    try:
-        bound = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as e:
-        raise SetupError(f"--listen {address}: expected a free address, but {e.strerror}.", "choose another.") from None
-    with bound:
-        yield bound

@@ -27,7 +27,7 @@ def environment() -> Environment:
     )  # fmt: skip
     made.filters |= {
         "visible": visible, "number": number, "time": shown_time, "age": age, "version": version, "bytes": size,
-        "graph_json": graph_json, "path": lambda text: quote(str(text), safe=""), "words": shell_words,
+        "graph_json": graph_json, "path": lambda text: quote(str(text), safe=""), "words": shlex.join,
     }  # fmt: skip
     made.globals |= {"link": link, "now_ms": lambda: time.time_ns() // 1_000_000}
     return made
@@ -75,10 +75,6 @@ def link(path: str, **given: Any) -> str:
     """A path with a query string of what is not empty."""
     chosen = {name: value for name, value in given.items() if value not in ("", None)}
     return f"{path}?{urlencode(chosen)}" if chosen else path
-
-
-def shell_words(words: list[str]) -> str:
-    return shlex.join(words)
 
 
 def graph_json(graph: Graph) -> str:

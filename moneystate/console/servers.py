@@ -19,15 +19,13 @@ from moneystate.state.v1 import state_pb2 as s
 QUICK_S = 2.0  # for what pages show of all servers at once
 
 
-@dataclass(frozen=True)
 class Asked(Exception):
     """A call that failed. `code`: of gRPC, such as NOT_FOUND."""
 
-    code: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.code}: {self.message}"
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
 
 
 @dataclass(frozen=True)
@@ -43,9 +41,6 @@ class Server:
 
     def query(self, name: str) -> s.QuerySchema | None:
         return next((one for one in self.schema.queries if one.name == name), None)
-
-    def states(self, maps: bool) -> list[s.StateSchema]:
-        return [one for one in self.schema.states if one.is_map == maps]
 
 
 class Servers:
@@ -82,7 +77,8 @@ class Servers:
         return answering
 
     def of_service(self, service: str, token: str) -> Server | None:
-        return next((server for server in self.all(token) if server.service == service), None)
+        known = list(self.known.values())  # asked first: servers that do not answer take their time
+        return _of(service, known) or _of(service, self.all(token))
 
     def status(self, server: Server, token: str) -> status_pb2.GetStatusResponse:
         """Raises Asked."""
@@ -98,6 +94,8 @@ class Servers:
             return client.call(name, request, _metadata(token), timeout_s)
         except grpc.RpcError as e:
             call: Any = e  # grpc's errors of calls are also calls
+            if call.code() is grpc.StatusCode.UNAVAILABLE:
+                self.known.pop(address, None)  # another one may answer there next
             raise Asked(call.code().name, " ".join((call.details() or "").split())) from None
 
     def _server(self, address: str, token: str) -> Server:
@@ -109,6 +107,10 @@ class Servers:
             with self.lock:
                 self.known[address] = known
         return known
+
+
+def _of(service: str, servers: Sequence[Server]) -> Server | None:
+    return next((server for server in servers if server.service == service), None)
 
 
 def _metadata(token: str) -> tuple[tuple[str, str], ...]:

@@ -45,6 +45,11 @@ def cell(value: Any, masked: bool = False, most: int = MOST_TEXT) -> Cell:
     return _cut(text, "json" if isinstance(value, (dict, list)) else "number", most)
 
 
+def field_of(record: Mapping[str, Any], name: str, masked: bool = False, most: int = MOST_TEXT) -> Cell:
+    """Empty if the record does not have it."""
+    return cell(record[name], masked, most) if name in record else Cell("", "null")
+
+
 def _cut(text: str, kind: str, most: int) -> Cell:
     return Cell(text[:most], kind, max(0, len(text) - most))
 
@@ -56,9 +61,9 @@ def fields(record: Mapping[str, Any], masked: Sequence[str] = ()) -> Table:
     return Table(("field", "value"), rows, more_rows=max(0, len(names) - MOST_FIELDS))
 
 
-def table(value: Any) -> Table:
+def table(value: Any, most: int = MOST_IN_ROW) -> Table:
     """The result of a query: a row for each item of a list, and a column for each field; of one object a row for each
-    field."""
+    field. `most`: characters of a value in a row."""
     if isinstance(value, dict):
         return fields(value)
     items = value if isinstance(value, list) else [value]
@@ -67,9 +72,7 @@ def table(value: Any) -> Table:
         return Table(("value",), [(cell(item),) for item in shown], more_rows=len(items) - len(shown))
     names = list(dict.fromkeys(name for item in shown for name in item))
     columns = names[:MOST_FIELDS]
-    rows = [
-        [cell(item[name], most=MOST_IN_ROW) if name in item else Cell("", "null") for name in columns] for item in shown
-    ]
+    rows = [[field_of(item, name, most=most) for name in columns] for item in shown]
     return Table(columns, rows, len(names) - len(columns), len(items) - len(shown))
 
 
@@ -77,12 +80,8 @@ def differences(before: Mapping[str, Any] | None, after: Mapping[str, Any] | Non
     """The fields that differ between two records. None: there was no record."""
     old, new = before or {}, after or {}
     names = [name for name in dict.fromkeys([*old, *new]) if _text(old, name) != _text(new, name)]
-    rows = [(Cell(name), _of(old, name), _of(new, name)) for name in names[:MOST_FIELDS]]
+    rows = [(Cell(name), field_of(old, name), field_of(new, name)) for name in names[:MOST_FIELDS]]
     return Table(("field", "before", "after"), rows, more_rows=max(0, len(names) - MOST_FIELDS))
-
-
-def _of(record: Mapping[str, Any], name: str) -> Cell:
-    return cell(record[name]) if name in record else Cell("", "null")
 
 
 def _text(record: Mapping[str, Any], name: str) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -59,13 +59,14 @@ class Missing(Exception):
 
 @dataclass
 class Site:
-    """What pages work with. `services`: references by short name; `hosts`: names under which browsers may ask."""
+    """What pages work with. `services`: references by the names of services; `hosts`: names under which browsers may
+    ask."""
 
     servers: Servers
     live: Live
     topics: Topics
     sessions: Sessions
-    services: dict[str, list[str]]
+    services: Mapping[str, str]
     allow_writes: bool
     hosts: frozenset[str]
     is_secure: bool
@@ -87,14 +88,11 @@ class Site:
 
     async def known_codecs(self) -> dict[bytes, Codec]:
         if self.codecs is None:
-            references = [one for its in self.services.values() for one in its]
-            self.codecs = await asyncio.to_thread(codecs_of, references)
+            self.codecs = await asyncio.to_thread(codecs_of, list(self.services.values()))
         return self.codecs
 
-    def faces(self, service: str) -> list[Face]:
-        """Of a service, by its name or its short name."""
-        references = self.services.get(service, [])
-        return [face for reference in references[:1] for face in faces_of(reference)]
+    def faces(self, service: str) -> Sequence[Face]:
+        return faces_of(self.services[service]) if service in self.services else ()
 
 
 def application(site: Site, routes: list[tuple[str, str, Page]]) -> Starlette:

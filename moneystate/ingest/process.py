@@ -7,8 +7,8 @@ import signal
 import socket
 import uuid
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
 import uvicorn
@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from moneystate.api.plans import plan_of
 from moneystate.api.reference import service_at
-from moneystate.errors import JobError, SetupError
+from moneystate.errors import JobError
 from moneystate.ingest.app import App, Ingest
 from moneystate.ingest.metrics import Metrics
 from moneystate.ingest.options import IngestOptions
@@ -34,6 +34,7 @@ from moneystate.log import get_log
 from moneystate.monitoring import Health, Labelled, Pulse, expose
 from moneystate.serving import addresses
 from moneystate.serving.garbage import spare_garbage_collection
+from moneystate.serving.http_server import Server, address_of, bound
 
 _log = get_log(__name__)
 
@@ -53,7 +54,7 @@ def run(options: IngestOptions) -> None:
     check_reachable(options.bootstrap_servers, options.kafka_config)
     admin = admin_client(options.bootstrap_servers, options.kafka_config)
     key_partitions = _make_topics(admin, options, topics)
-    with _bound(options.listen) as listening:
+    with bound(options.listen) as listening:
         asyncio.run(_Process(options, topics, admin, key_partitions, listening).run())
 
 
@@ -91,33 +92,6 @@ def _make_topics(admin: AdminClient, options: IngestOptions, topics: Mapping[str
     return partition_counts(admin)[keys]
 
 
-@contextmanager
-def _bound(listen: str) -> Iterator[socket.socket]:
-    """A socket with the address. Raises SetupError if another process has it."""
-    host, port = addresses.split(listen, "--listen")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host, port))
-    except OSError as e:
-        listening.close()
-        raise SetupError(
-            f"--listen {listen}: expected a free port, but {e.strerror}.",
-            "stop the process that has it, or give another port.",
-        ) from None
-    with listening:
-        yield listening
-
-
-class _Server(uvicorn.Server):
-    """Leaves signals to the process, which first answers what is open."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 class _Process:
     def __init__(
         self, options: IngestOptions, topics: Mapping[str, Topic], admin: AdminClient, key_partitions: int,
@@ -148,7 +122,7 @@ class _Process:
         )  # fmt: skip
         self.sockets.ingest = self.ingest = ingest
         self._expose()
-        server = _Server(self._config(ingest))
+        server = Server(self._config(ingest))
         serving = asyncio.create_task(server.serve([self.listening]))
         helpers = [asyncio.create_task(self.reach.watch()), asyncio.create_task(self._beat())]
         self._announce()
@@ -204,8 +178,7 @@ class _Process:
     def _announce(self) -> None:
         self.listening.listen(BACKLOG)  # from now on connections wait, if only for a moment
         spare_garbage_collection()
-        host, port = self.listening.getsockname()[:2]
-        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        address = address_of(self.listening)
         for line in self.options.security.warnings():
             _log.warning(line)
         security = self.options.security.in_words(address)
@@ -227,7 +200,7 @@ class _Process:
                 "expected the server to run, but it has ended.", "see its log above."
             ) from serving.exception()
 
-    async def _drain(self, server: uvicorn.Server, serving: asyncio.Task[None]) -> None:
+    async def _drain(self, server: Server, serving: asyncio.Task[None]) -> None:
         """Answers what is open. New connections are refused."""
         self.is_stopping = True
         with suppress(TimeoutError):

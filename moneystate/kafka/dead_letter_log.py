@@ -20,6 +20,11 @@ from moneystate.kafka.ranges import Range, RangeReader
 # marks a record that was sent again; its content: TOPIC/PARTITION/OFFSET of the letter
 RESENT: Final = PREFIX + "resent"
 SENT_S = 30.0
+Progress = Callable[[int, int], None]  # gets how much is done, and how much there is
+
+
+def no_progress(done: int, total: int) -> None:
+    pass
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,7 @@ class DeadLetterLog:
         self.topic = topic
         self.originals = Originals(bootstrap_servers, extra, topic_prefix)
 
-    def read(self, wanted: Filter, on_progress: Callable[[int, int], None]) -> Iterator[StoredLetter]:
+    def read(self, wanted: Filter, on_progress: Progress = no_progress) -> Iterator[StoredLetter]:
         """The letters, partition by partition. `on_progress` gets done and total offsets. Raises SetupError if there is
         no such topic, and BrokerError."""
         ranges = self._ranges(wanted)
@@ -148,7 +153,7 @@ class DeadLetterLog:
             sends.append(Resend(self.originals.full_name(source[0]), source[1], key, value, [*headers, (RESENT, mark)]))
         return sends, gone
 
-    def send(self, sends: list[Resend], on_progress: Callable[[int, int], None]) -> None:
+    def send(self, sends: list[Resend], on_progress: Progress = no_progress) -> None:
         """Raises BrokerError. Records before the failed one may have been sent."""
         config = {**base_config(self.bootstrap_servers, self.extra), "acks": "all", "enable.idempotence": True}
         producer: Producer = new_client(Producer, config)

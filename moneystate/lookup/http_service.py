@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import ssl
+import time
 from codecs import BOM_UTF8
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from moneystate.errors import ConfigError
 from moneystate.http import HttpCall, HttpFailure, HttpReply, HttpSender, HttpUnsendable, ServiceUrl
-from moneystate.lookup.limiter import retry_after_s
+from moneystate.retry_after import retry_after_s
 
 MAX_BYTES = 64 * 1024  # of an answer
 # The service rejects the caller, not the request. This counts as a failure of the service.
@@ -128,7 +129,7 @@ def call_result(reply: HttpReply, problem: Problem) -> CallResult:
         return _found(reply, problem)
     if status == HTTPStatus.NOT_FOUND:
         return NotFound()
-    wait_s = retry_after_s(reply.headers.get("Retry-After"))
+    wait_s = retry_after_s(reply.headers.get("Retry-After"), time.time())
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         return Refused(wait_s)
     if reply.is_server_error or status in ACCESS_DENIED or status == HTTPStatus.REQUEST_TIMEOUT:

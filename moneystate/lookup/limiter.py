@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 
 MAX_HOLD_S = 300.0  # the limit of Retry-After, because a mistake there must not stop lookups for days
 
@@ -38,20 +35,3 @@ class Limiter:
                 if loop.time() < self._held_until:
                     continue
             return
-
-
-def retry_after_s(header: str | None) -> float | None:
-    """Seconds from now until the time of a Retry-After (RFC 9110, 10.2.3: seconds or an HTTP-date). None: it is absent
-    or invalid."""
-    if header is None:
-        return None
-    text = header.strip()
-    if text.isascii() and text.isdigit():
-        return float(text[:9])
-    try:
-        retry_at = parsedate_to_datetime(text)
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
-    if retry_at.tzinfo is None:
-        retry_at = retry_at.replace(tzinfo=UTC)
-    return max(0.0, retry_at.timestamp() - time.time())

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
+import re
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -19,10 +17,9 @@ from rich.console import Console
 from rich.text import Text
 
 from moneystate.devbroker.broker import DevBroker
-from moneystate.devbroker.demo import ending_in_order, environment, kill_with_children
-from moneystate.errors import SetupError
+from moneystate.devbroker.demo import ending_in_order
 from moneystate.stop_signals import stop_signals
-from services.rollups.demo import TABLES, server
+from services.rollups.demo import TABLES, server, started, until
 from services.rollups.tiers import MINUTE
 
 DEVICES: Final = 12
@@ -31,7 +28,7 @@ EVERY_MS: Final = MINUTE
 STEP_S: Final = 1.0
 WRONG: Final = "device-3"  # its clock is a day ahead
 TOPIC: Final = "readings"
-LINE: Final = "listening on "
+ADDRESS: Final = re.compile(r"listening on (https?://[^/]+/)")
 UP_S: Final = 60.0
 
 
@@ -63,30 +60,10 @@ def run_words(folder: Path, servers: str) -> list[str]:
     return [*words, "--checkpoint", str(folder / "checkpoint")]
 
 
-@contextmanager
-def started(folder: Path, name: str, words: Sequence[str]) -> Iterator[Path]:
-    """A command in the background, and the file that it logs to."""
-    log = folder / f"{name}-log"
-    with log.open("wb") as written:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "moneystate.cli.main", *words], stdin=subprocess.DEVNULL, stdout=written,
-            stderr=written, cwd=folder, env={**environment(folder), "PYTHONUNBUFFERED": "1"}, start_new_session=True,
-        )  # fmt: skip
-    try:
-        yield log
-    finally:
-        kill_with_children(process)
-
-
 def address_in(log: Path) -> str:
     """The address that the console prints. Raises SetupError."""
-    deadline = time.monotonic() + UP_S
-    while time.monotonic() < deadline:
-        _, line, rest = log.read_text(errors="replace").partition(LINE)
-        if line and "/" in rest:
-            return rest.split('"')[0].split()[0]
-        time.sleep(0.1)
-    raise SetupError(f"the console: expected its address within {UP_S:.0f} s.", "run the demo again.")
+    expected = f"the console: expected its address within {UP_S:.0f} s."
+    return str(until(lambda: ADDRESS.search(log.read_text(errors="replace")), expected)[1])
 
 
 class Story:

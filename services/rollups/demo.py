@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -149,33 +149,39 @@ def send(servers: str, devices: int, start: int) -> int:
 @contextmanager
 def server(servers: str, folder: Path) -> Iterator[Client]:
     """The query server, once it has read the changelog."""
-    log = folder / "server-log"
-    command = [
-        *(sys.executable, "-m", "moneystate.cli.main", "serve", "--service", "rollups", "--listen", "127.0.0.1:0"),
-        *("--config", str(folder / "demo.toml"), "--bootstrap-servers", servers, "--data", str(folder / "replica")),
-    ]
-    with log.open("wb") as written:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=written, stderr=written, cwd=folder,
-            env={**environment(folder), "PYTHONUNBUFFERED": "1"}, start_new_session=True,
-        )  # fmt: skip
-    try:
+    words = ["serve", "--service", "rollups", "--listen", "127.0.0.1:0", "--config", str(folder / "demo.toml")]
+    words += ["--bootstrap-servers", servers, "--data", str(folder / "replica")]
+    with started(folder, "server", words) as log:
         match = until(lambda: LISTENING.search(log.read_text(errors="replace")))
         with Client(Target(match[1]), UP_S) as client:
             until(lambda: client.call("Status.GetStatus", status_pb2.GetStatusRequest()).caught_up)
             yield client
+
+
+@contextmanager
+def started(folder: Path, name: str, words: Sequence[str]) -> Iterator[Path]:
+    """A command in the background, and the file that it logs to."""
+    log = folder / f"{name}-log"
+    with log.open("wb") as written:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "moneystate.cli.main", *words], stdin=subprocess.DEVNULL, stdout=written,
+            stderr=written, cwd=folder, env={**environment(folder), "PYTHONUNBUFFERED": "1"}, start_new_session=True,
+        )  # fmt: skip
+    try:
+        yield log
     finally:
         kill_with_children(process)
 
 
-def until(condition: Any) -> Any:
+def until(condition: Any, expected: str = f"moneystate serve: expected to answer within {UP_S:.0f} s.") -> Any:
+    """Its first true value. Raises SetupError, which says what was expected."""
     deadline = time.monotonic() + UP_S
     while time.monotonic() < deadline:
         value = condition()
         if value:
             return value
         time.sleep(0.1)
-    raise SetupError(f"moneystate serve: expected to answer within {UP_S:.0f} s.", "run the demo again.")
+    raise SetupError(expected, "run the demo again.")
 
 
 def ask(client: Client, query: str, **arguments: Any) -> Any:

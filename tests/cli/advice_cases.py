@@ -185,7 +185,7 @@ def show_without_a_letter(place: Place) -> Advice:
 
 @case
 def show_of_a_letter_that_is_not_there(place: Place) -> Advice:
-    log: Any = SimpleNamespace(topic="orders-dead-letters", read=lambda chosen, progress: [])
+    log: Any = SimpleNamespace(topic="orders-dead-letters", read=lambda chosen: [])
     return Advice(told(lambda: dead_letters._show(log, ["0/1"])), "dead-letters list", **letters(place))
 
 

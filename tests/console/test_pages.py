@@ -116,6 +116,14 @@ def test_arguments_that_cannot_be_read_are_named(world: World) -> None:
     assert missing.status == 400
 
 
+def test_versions_times_and_values_that_cannot_be_read_are_told(world: World) -> None:
+    for given in ({"at-time": "soon"}, {"at-time": "9" * 30}, {"at-version": "x"}, {"at-version": "e/" + "9" * 30}):
+        assert world.get("/state/notes", key="plain", **given).status == 400
+    assert world.get("/state/notes/by_level", equals="9" * 30).status == 400
+    assert world.get("/topics/notes", since="soon").status == 400
+    assert world.get("/state/notes", key="plain", **{"at-version": "epoch/-1"}).status == 404
+
+
 def test_topics_have_their_records_decoded(world: World) -> None:
     assert world.get("/topics").has("notes-taken", "readings", "dead letters of notes")
     assert world.get("/topics/notes", key="plain").has("&#34;text&#34;: &#34;first&#34;")
@@ -169,6 +177,7 @@ def test_hostile_values_are_text(world: World) -> None:
 def test_faces_of_services_ask_their_queries(world: World) -> None:
     assert world.get("/services/rollups").has("/services/rollups/pages/graph")
     graph = world.get("/services/rollups/pages/graph", device="d0", metric="temp", tier="15m")
+    assert world.get("/services/notes").has("/topics/notes-state", "/topics/notes-taken", "/topics/notes-commits")
     assert graph.has("data-graph=", "times of Europe/Berlin", "&#34;label&#34;: &#34;mean&#34;")
     assert world.get("/services/rollups/pages/graph", device="nobody", metric="temp").has('role="alert"')
     assert world.get("/services/stock/pages/levels", pool="main").has("The pool has no such skus.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from decimal import Decimal
 
 import pytest
@@ -58,7 +59,7 @@ def test_an_empty_text_is_a_text_and_an_empty_number_is_none() -> None:
 
 def test_the_command_asks_the_same() -> None:
     words = forms.command_of("notes", "find", forms.fields_of(ARGUMENTS), GIVEN, "127.0.0.1:1")
-    assert rendering.shell_words(words) == (
+    assert shlex.join(words) == (
         "moneystate ask notes find 'key=a b' kind=B since=2026-01-31T10:00:00Z limit=7 whole=true 'ids=[\"x\"]' "
         "--address 127.0.0.1:1"
     )

@@ -27,8 +27,9 @@ from moneystate.lookup.http_service import (
     Unusable,
     tls_context,
 )
-from moneystate.lookup.limiter import MAX_HOLD_S, retry_after_s
+from moneystate.lookup.limiter import MAX_HOLD_S
 from moneystate.lookup.resolver import Policy
+from moneystate.retry_after import retry_after_s
 from services.enrichment.fake_service import FakeSessionService, HttpAnswer, Knowledge
 from tests.log_lines import parsed
 from tests.lookup.certificates import Authority
@@ -122,14 +123,14 @@ def test_retry_after_is_honoured_by_all_calls(lookups: Lookups, status: int, as_
 
 
 def test_what_retry_after_may_say() -> None:
-    assert retry_after_s("7") == 7
-    assert retry_after_s("0") == 0
-    assert retry_after_s("Wed, 21 Oct 2015 07:28:00 GMT") == 0
-    far = retry_after_s(format_datetime(datetime.now(UTC) + timedelta(days=9), usegmt=True))
+    assert retry_after_s("7", time.time()) == 7
+    assert retry_after_s("0", time.time()) == 0
+    assert retry_after_s("Wed, 21 Oct 2015 07:28:00 GMT", time.time()) == 0
+    far = retry_after_s(format_datetime(datetime.now(UTC) + timedelta(days=9), usegmt=True), time.time())
     assert far is not None
     assert far > MAX_HOLD_S
     for nothing in (None, "", "soon", "-1", "1.5", "²", "Wed, 99 Oct 2015 07:28:00 GMT"):
-        assert retry_after_s(nothing) is None
+        assert retry_after_s(nothing, time.time()) is None
 
 
 def test_calls_are_spread_as_the_rate_limit_says(lookups: Lookups) -> None:
