@@ -73,7 +73,9 @@ class Story:
         admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
         for future in admin.create_topics([NewTopic(TOPIC, 2, 1, config={"retention.ms": "-1"})]).values():
             future.result()
-        self.producer = Producer({"bootstrap.servers": servers, "log_level": 0, "linger.ms": 20})
+        self.producer = Producer(
+            {"bootstrap.servers": servers, "log_level": 0, "linger.ms": 20, "enable.idempotence": True}
+        )
 
     def before(self) -> None:
         now = time.time_ns() // 1_000_000

@@ -67,7 +67,9 @@ class World:
         self.folder = folder
         self.flags = flags
         self.stack = ExitStack()
-        self.producer = Producer({"bootstrap.servers": servers, "log_level": 0, "message.max.bytes": 1_000_000})
+        self.producer = Producer(
+            {"bootstrap.servers": servers, "log_level": 0, "message.max.bytes": 1_000_000, "enable.idempotence": True}
+        )
 
     def __enter__(self) -> Self:
         try:

@@ -79,7 +79,8 @@ class Cluster:
             future.result()
 
     def producer(self, **settings: Any) -> Producer:
-        return Producer({"bootstrap.servers": self.bootstrap_servers, "linger.ms": 0, "log_level": 0, **settings})
+        ordered = {"linger.ms": 0, "enable.idempotence": True}  # a record that is sent again keeps its place
+        return Producer({"bootstrap.servers": self.bootstrap_servers, "log_level": 0, **ordered, **settings})
 
     def send(self, topic: str, values: Sequence[bytes], partition: int = 0, **more: Any) -> None:
         producer = self.producer()

@@ -59,7 +59,9 @@ class Stage:
         self._folder = folder
         self._dsn = dsn
         self._check = check  # raises JobError for a process that has ended
-        self._producer = Producer({"bootstrap.servers": servers, "log_level": 0, "linger.ms": 0})
+        self._producer = Producer(
+            {"bootstrap.servers": servers, "log_level": 0, "linger.ms": 0, "enable.idempotence": True}
+        )
         self._consumer = Consumer(
             {
                 "bootstrap.servers": servers, "group.id": "demo", "isolation.level": "read_committed", "log_level": 0,
