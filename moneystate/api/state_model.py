@@ -95,6 +95,19 @@ class ServiceState:
             content = (value[HEADER_BYTES:],)
         yield Fact(USERS, title, place.owner, (place.id,), content)
 
+    def records(
+        self, entries: Iterable[Pair], watermark: int, rules: Mapping[str, Any]
+    ) -> Iterator[tuple[str, str, str, str]]:
+        """The values and the entries of maps that have not expired: the state's name, the key, the id and the record
+        as JSON. Raises Malformed."""
+        for key, value in entries:
+            if key[:1] not in (layout.VALUE, layout.ENTRY):
+                continue
+            place, cell = self._open(key, value, rules)
+            if isinstance(cell.kind, RecordKind) and not cell.has_expired(watermark):
+                content = cell.kind.codec.to_json(cell.value).decode()
+                yield place.name, place.owner.decode(), place.id.decode(), content
+
     def _open(self, key: bytes, value: bytes, rules: Mapping[str, Any]) -> tuple[Place, Cell]:
         place, kind = layout.place_of(key), self.plan_at(rules).kind_of(key)
         if place is None or kind is None:

@@ -12,7 +12,7 @@ from moneystate.cli.connection import Timeout
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.flag_groups import KafkaFlags, SecurityFlags
 from moneystate.cli.known_services import KNOWN
-from moneystate.cli.option import ADDRESS, PATH, Panel, check_given, option, repeated
+from moneystate.cli.option import ADDRESS, PATH, Panel, check_given, option, pairs, repeated
 from moneystate.cli.options import (
     BootstrapServers,
     Listen,
@@ -20,6 +20,7 @@ from moneystate.cli.options import (
 )
 from moneystate.cli.service_config import service_tables
 from moneystate.console import process
+from moneystate.console.compared_states import savepoints_of
 from moneystate.console.options import ConsoleOptions, Security
 from moneystate.serving import addresses
 from moneystate.serving.client import Target
@@ -38,6 +39,10 @@ def console(
         repeated(
             "show-service", "A service besides those of this project: its records and pages.", Panel.service, "SERVICE"
         ),
+    ] = None,
+    show_savepoint: Annotated[
+        list[str] | None,
+        repeated("show-savepoint", "A savepoint that the page Compare offers.", Panel.state, "NAME=FOLDER"),
     ] = None,
     listen: Listen = "127.0.0.1:8088",
     topic_prefix: TopicPrefix = "",
@@ -65,6 +70,7 @@ def console(
             states=[Target(address, ca=state_ca) for address in state or []],
             topic_prefix=topic_prefix,
             services=_services(context, show_service or []),
+            savepoints=savepoints_of(pairs(show_savepoint or [], "--show-savepoint"), "--show-savepoint"),
             allow_writes=allow_writes,
             timeout_s=parse_ms(timeout, "--timeout", 1) / 1000,
             kafka_config=kafka_flags.settings(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from moneystate.console.compared_states import NamedSavepoint
 from moneystate.console.sessions import Sessions, rights_of
 from moneystate.serving.client import Target
 from moneystate.serving.https import Certificates
@@ -42,6 +43,7 @@ class ConsoleOptions:
     states: Sequence[Target]
     topic_prefix: str = ""
     services: Mapping[str, str] = field(default_factory=dict)
+    savepoints: Sequence[NamedSavepoint] = ()
     allow_writes: bool = False
     timeout_s: float = 10.0
     kafka_config: dict[str, str] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from typing import Final
 import uvicorn
 from starlette.applications import Starlette
 
-from moneystate.console import login, page_faces, page_queries, page_services, page_state, page_topics
+from moneystate.console import login, page_compare, page_faces, page_queries, page_services, page_state, page_topics
 from moneystate.console.jobs import Jobs
 from moneystate.console.live import Live
 from moneystate.console.options import ConsoleOptions
@@ -37,6 +37,7 @@ PAGES: Final[list[tuple[str, str, Page]]] = [
     (GET, "/state/{service}/{state}/record", page_state.record),
     (GET, "/queries", page_queries.queries),
     (GET, "/queries/{service}/{query}", page_queries.query),
+    (GET, "/compare", page_compare.compare),
     (GET, "/topics", page_topics.topics),
     (GET, "/topics/{topic}", page_topics.topic),
     (GET, "/dead-letters/{service}", page_topics.letters),
@@ -68,6 +69,7 @@ def site_of(options: ConsoleOptions, servers: Servers) -> Starlette:
         allow_writes=options.allow_writes,
         hosts=LOCAL if addresses.is_loopback(options.listen) else frozenset(),
         is_secure=bool(options.security.tls_cert),
+        savepoints=options.savepoints,
     )
     app = application(site, PAGES)
     app.router.routes[:0] = login.routes(site)

@@ -76,12 +76,14 @@ def table(value: Any, most: int = MOST_IN_ROW) -> Table:
     return Table(columns, rows, len(names) - len(columns), len(items) - len(shown))
 
 
-def differences(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> Table:
-    """The fields that differ between two records. None: there was no record."""
+def differences(
+    before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, heads: tuple[str, str] = ("before", "after")
+) -> Table:
+    """The fields that differ between two records. None: there was no record. `heads`: what the two are called."""
     old, new = before or {}, after or {}
     names = [name for name in dict.fromkeys([*old, *new]) if _text(old, name) != _text(new, name)]
     rows = [(Cell(name), field_of(old, name), field_of(new, name)) for name in names[:MOST_FIELDS]]
-    return Table(("field", "before", "after"), rows, more_rows=max(0, len(names) - MOST_FIELDS))
+    return Table(("field", *heads), rows, more_rows=max(0, len(names) - MOST_FIELDS))
 
 
 def _text(record: Mapping[str, Any], name: str) -> str | None:

@@ -21,6 +21,8 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from moneystate.api.codec import Codec
+from moneystate.console.compared_states import NamedSavepoint
+from moneystate.console.comparisons import Comparisons
 from moneystate.console.decoding import codecs_of
 from moneystate.console.faces import Face, faces_of
 from moneystate.console.live import Live
@@ -48,6 +50,7 @@ ERRORS: Final = {
     "OUT_OF_RANGE": HTTPStatus.NOT_FOUND,
     "INVALID_ARGUMENT": HTTPStatus.BAD_REQUEST,
     "PERMISSION_DENIED": HTTPStatus.FORBIDDEN,
+    "RESOURCE_EXHAUSTED": HTTPStatus.TOO_MANY_REQUESTS,
     "UNAVAILABLE": HTTPStatus.SERVICE_UNAVAILABLE,
 }
 Page = Callable[["Site", Request, Viewer], Awaitable[Response]]
@@ -70,6 +73,8 @@ class Site:
     allow_writes: bool
     hosts: frozenset[str]
     is_secure: bool
+    savepoints: Sequence[NamedSavepoint] = ()
+    comparisons: Comparisons = field(default_factory=Comparisons)
     templates: Environment = field(default_factory=environment)
     codecs: dict[bytes, Codec] | None = None
 

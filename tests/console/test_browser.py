@@ -36,6 +36,7 @@ PAGES = {
     "topic": "/topics/notes-taken",
     "dead-letters": "/dead-letters/notes",
     "graph": "/services/rollups/pages/graph?device=d0&metric=temp",
+    "compare": "/compare?service=notes&one=server+{notes}&other=server+{notes}",
 }
 QUICK = ("services", "record", "graph")  # the others look much the same to a browser
 EACH = [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in PAGES]
@@ -69,7 +70,7 @@ def page(browser: Browser) -> Iterator[Page]:
 
 
 def go(page: Page, world: World, path: str) -> None:
-    answer = page.goto(f"http://{world.console}{path}", wait_until="domcontentloaded")
+    answer = page.goto(f"http://{world.console}{path.format_map(world.addresses)}", wait_until="domcontentloaded")
     assert answer is not None
     assert answer.status == 200
 

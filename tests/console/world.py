@@ -79,12 +79,15 @@ class World:
             raise
         return self
 
-    def _start(self) -> None:
-        (self.folder / "services.toml").write_text(ROLLUPS)
+    def topics(self) -> None:
         topics = [NewTopic(name, 2, 1) for name in ("notes", "readings", "stock-commands")]
         admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
         for future in admin.create_topics(topics).values():
             future.result()
+
+    def _start(self) -> None:
+        (self.folder / "services.toml").write_text(ROLLUPS)
+        self.topics()
         self.first_notes()
         self.first_readings()
         self.jobs = [self._run(name) for name in self.services]
@@ -151,8 +154,8 @@ class World:
         ]
         return self._started([*arguments, *self._more(name), "--max-record-bytes", "1000000"])
 
-    def _serve(self, name: str) -> JobProcess:
-        data = str(self.folder / f"replica-{name}")
+    def _serve(self, name: str, folder: str = "replica") -> JobProcess:
+        data = str(self.folder / f"{folder}-{name}")
         arguments = ["serve", "--service", REFERENCES[name], "--bootstrap-servers", self.servers, "--data", data]
         return self._started([*arguments, "--listen", "127.0.0.1:0", *self._more(name), *self.server_flags])
 

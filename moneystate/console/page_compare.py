@@ -1,0 +1,127 @@
+"""Two states of a service beside each other: their fingerprints and the first differences."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from moneystate.api import exact_json
+from moneystate.console.asking import parse_at
+from moneystate.console.compared_states import NamedSavepoint, SavedState, ServedState, State
+from moneystate.console.comparison import SIDES, Difference
+from moneystate.console.comparisons import Key, Running
+from moneystate.console.servers import Asked, Server
+from moneystate.console.sessions import Viewer
+from moneystate.console.shown import Table, differences
+from moneystate.console.site import Missing, Site
+from moneystate.log import get_log
+from moneystate.query.v1 import header_pb2
+from moneystate.serving.callers import READ_PERSONAL
+
+SERVER, SAVEPOINT = "server ", "savepoint "
+AT, AGAIN = "-at", "again"
+_log = get_log(__name__)
+
+
+@dataclass(frozen=True)
+class Places:
+    """What can be compared, by the name of a service: texts such as `server HOST:PORT`, and savepoints by theirs."""
+
+    servers: dict[str, Server]
+    savepoints: dict[str, NamedSavepoint]
+
+    def of_service(self, service: str) -> list[str]:
+        served = [place for place, its in self.servers.items() if its.service == service]
+        return served + [place for place, its in self.savepoints.items() if its.service == service]
+
+    def services(self) -> list[str]:
+        served = {its.service for its in self.servers.values()}
+        return sorted(served | {its.service for its in self.savepoints.values()})
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A side as the form has it. `version`: EPOCH/BATCH of a server; empty: the newest one."""
+
+    place: str
+    version: str
+
+
+async def compare(site: Site, request: Request, viewer: Viewer) -> Response:
+    given = request.query_params
+    places = await _places(site, viewer)
+    service = given.get("service", "")
+    sides = [Chosen(given.get(side, ""), given.get(side + AT, "")) for side in SIDES]
+    again = given.get(AGAIN, "0")
+    running = None
+    if all(side.place for side in sides):
+        running = _running(site, viewer, places, service, sides, again)
+    return site.render(
+        request, viewer, "compare.html", services=places.services(), service=service,
+        choices=places.of_service(service), sides=sides, running=running,
+        hides_personal=READ_PERSONAL not in viewer.scopes, here=f"{request.url.path}?{request.url.query}",
+        shown=[] if running is None or running.result is None else [_shown(one, sides) for one in running.result.first],
+        repeat=str(int(again) + 1) if again.isdecimal() else "1",
+    )  # fmt: skip
+
+
+async def _places(site: Site, viewer: Viewer) -> Places:
+    servers = await asyncio.to_thread(site.servers.all, viewer.token)
+    return Places(
+        {SERVER + one.address: one for one in servers}, {SAVEPOINT + one.name: one for one in site.savepoints}
+    )
+
+
+def _running(site: Site, viewer: Viewer, places: Places, service: str, sides: Sequence[Chosen], again: str) -> Running:
+    for side in sides:
+        if side.place not in places.of_service(service):
+            raise Missing(f"There is no {side.place} of {service}. Choose one of the list.")
+        if side.place in places.savepoints:
+            viewer.needs(READ_PERSONAL)
+    positions = [parse_at(side.version, "") for side in sides]
+    key: Key = (viewer.token, service, *itertools.chain(*((side.place, side.version) for side in sides)), again)
+
+    def states() -> tuple[State, State]:
+        _log.info(f"states of {service} are compared", subject=viewer.subject, places=[side.place for side in sides])
+        one, other = (
+            _state(site, viewer, places, side, position) for side, position in zip(sides, positions, strict=True)
+        )
+        return one, other
+
+    return site.comparisons.of(key, _compared(places, service), states)
+
+
+def _compared(places: Places, service: str) -> Sequence[str]:
+    """The values and maps that are compared: those that the service's query server has."""
+    for server in places.servers.values():
+        if server.service == service:
+            return [one.name for one in server.schema.states]
+    raise Asked("UNAVAILABLE", f"No query server of {service} answers, so its states are not known.")
+
+
+def _state(site: Site, viewer: Viewer, places: Places, side: Chosen, position: header_pb2.At | None) -> State:
+    if side.place in places.servers:
+        return ServedState(site.servers, places.servers[side.place], viewer.token, position)
+    savepoint = places.savepoints[side.place]
+    if savepoint.service not in site.services:
+        raise Missing(f"The console does not know the service {savepoint.service}. Name it with --show-service.")
+    return SavedState(savepoint.folder, site.services[savepoint.service])
+
+
+def _shown(one: Difference, sides: Sequence[Chosen]) -> tuple[Difference, Table]:
+    return one, differences(_fields(one.one), _fields(one.other), (sides[0].place, sides[1].place))
+
+
+def _fields(text: str | None) -> Mapping[str, object] | None:
+    if text is None:
+        return None
+    try:
+        value = exact_json.loads(text)
+    except ValueError:  # what the server says of a record that it cannot read
+        value = text
+    return value if isinstance(value, dict) else {"value": value}
