@@ -133,10 +133,10 @@ class _Rows:
         stored = self.view.record(kind, self.view.stored(kind, key, b""))
         return [] if stored is None else list(stored.versions)
 
-    def find(self, index: TableIndex[Any, Any], by: Any) -> Iterator[tuple[str, Any]]:
+    def find(self, index: TableIndex[Any, Any], by: Any, at_ms: int | None) -> Iterator[tuple[str, Any]]:
         value = index_order.encode(by, repr(index))
         for match in self.view.matches(index.entries, index_order.span_of(by, repr(index))):
-            row = self.get(match.owner.decode(), None) if match.value == value else None
+            row = self.get(match.owner.decode(), at_ms) if match.value == value else None
             if row is not None and value in index_order.encode_all(index.by, row, repr(index)):
                 yield match.owner.decode(), row
 

@@ -51,7 +51,8 @@ _PATTERN: Final = re.compile(r"[A-Za-z0-9._*-]{1,200}")
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _NOT_OF_NAMES: Final = re.compile(r"[^A-Za-z0-9_]")
 LOGGED_COLUMNS: Final = Unavailable()
-FORMATS: Final = ("avro", "json", "confluent", "debezium")
+DEBEZIUM: Final = "debezium"
+FORMATS: Final = ("avro", "json", "confluent", DEBEZIUM)
 
 
 def _released(ctx: Any) -> None:
@@ -231,6 +232,7 @@ class Service(On[R], DeclaresLookups):
         self, topic: str, record: type[S], *, key: str | tuple[str, ...] | None = None, valid_from: str | None = None,
         history_ms: int = NO_LIMIT, local: bool = False, ready: str = TABLE_LOADED, compacted: bool = False,
         bound_ms: Duration | None = None, format: str = "json", name: str = "",
+        decode: Callable[[Message], S | None] | None = None,
     ) -> DeclaredTable[S]:  # fmt: skip
         """Declares reference data. A record in the topic replaces the row of its key, a tombstone removes it.
 
@@ -243,9 +245,11 @@ class Service(On[R], DeclaresLookups):
         - `compacted`: accepts a topic with cleanup.policy=compact, from which a replay cannot read rows as they were.
         - `bound_ms`: as for an input in arrival order.
         - `name`: of the state with the rows. Default: the topic's name, with _ for characters that a name cannot have.
+        - `decode`: a function that makes the row from a Kafka record, instead of `format`, as for an input.
         """
         where = f"table {topic!r}"
         self._check_topic(topic, where, format)
+        self._check_decode(where, format, decode)
         if ready not in READY:
             self.fail(f"{where}: ready={ready!r}.", f"use {' or '.join(map(repr, READY))}.")
         if compacted and ready == TABLE_LOADED:
@@ -262,11 +266,19 @@ class Service(On[R], DeclaresLookups):
         name = self._new(name or _NOT_OF_NAMES.sub("_", topic).lower(), others, "table")
         declared = DeclaredTable(
             self.name, name, topic, record, key, valid_from, history_ms, local, ready, compacted, format, bound_ms,
+            decode,
         )  # fmt: skip
         self.tables[declared.name] = declared
         self.inputs.append(declared.input)
         self.handlers.append((declared.input, Handler(KeepRow(declared), (declared.state,))))
         return declared
+
+    def _check_decode(self, where: str, format: str, decode: Callable[[Message], Any] | None) -> None:
+        if decode is None:
+            return
+        if format == DEBEZIUM:
+            self.fail(f"{where}: decode= with format='debezium'.", "remove one: change events have more than a row.")
+        check_signature(self.fail, decode, ["message"], f"{where}: decode=")
 
     def wait_for(self, table: DeclaredTable[S], path: str, wait_ms: int) -> Reads[Table[S]]:
         """A table for a function of an input: an event whose row does not hold yet is held for up to `wait_ms` by
@@ -465,8 +477,13 @@ class Service(On[R], DeclaresLookups):
         self, table: DeclaredTable[Any], states: tuple[Any, ...], function: Callable[..., None], name: str
     ) -> None:
         self._check_own(table, name)
-        if not table.local:
-            self.fail(f"{name}: {table!r} is not local, so its rows belong to no key.", "declare it with local=True.")
+        if states and not table.local:
+            self.fail(
+                f"{name}: {table!r} is not local, so its rows belong to no key that has state.",
+                "declare it with local=True, or let the function take no state.",
+            )
+        if table.has_positions:
+            self.fail(f"{name}: {table!r} can be truncated, which tells no row.", "read the topic as an input.")
         if table.on_change is not None:
             self.fail(f"{table._changed!r} have two functions.", "put both into one function.")
         self._check_states(states, name)

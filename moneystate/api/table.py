@@ -19,7 +19,7 @@ class TableAccess(Protocol):
 
     def get(self, key: TableKey, at_ms: int | None) -> object | None: ...
 
-    def find(self, index: TableIndex[Any, Any], by: Any) -> Iterator[tuple[str, Any]]: ...
+    def find(self, index: TableIndex[Any, Any], by: Any, at_ms: int | None) -> Iterator[tuple[str, Any]]: ...
 
 
 class Table(Generic[S]):
@@ -36,9 +36,9 @@ class Table(Generic[S]):
         """
         return self._access.get(key, at)  # type: ignore[return-value]
 
-    def find(self, index: TableIndex[S, V], by: V) -> Iterator[tuple[str, S]]:
-        """Keys and rows with this index value, ordered by key. Not in a local table."""
-        return self._access.find(index, by)
+    def find(self, index: TableIndex[S, V], by: V, *, at: int | None = None) -> Iterator[tuple[str, S]]:
+        """Keys and rows with this index value, ordered by key. `at`: as for `get`. Not in a local table."""
+        return self._access.find(index, by, at)
 
     def __getitem__(self, key: TableKey) -> S:
         """Like `get`, for a row that must exist. Raises KeyError."""

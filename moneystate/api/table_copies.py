@@ -19,6 +19,7 @@ from moneystate.api.decoded_rows import DecodedRows
 from moneystate.api.json_topic import AVRO
 from moneystate.api.shapes import is_immutable
 from moneystate.api.table import TableKey
+from moneystate.api.table_index import IndexKeys
 from moneystate.api.table_plan import TablePlan
 from moneystate.api.table_reader import Row, TableReader
 from moneystate.api.table_rows import text_of
@@ -65,7 +66,7 @@ class TableCopy:
         self.swept: list[Truncation] = []  # of them, those whose rows have been removed
         self.to_prune: list[tuple[int, bytes]] = []  # a heap: when a version of a key can go
         self.read = planned.changes.read_own_body
-        self.index_keys = [IndexKeys(index) for index in planned.table.indices]
+        self.indices = {index: IndexKeys(index) for index in planned.table.indices}
         record = planned.codec.record
         self.decoded = DecodedRows(self._row_at, len(record.fields)) if is_immutable(record) else None
 
@@ -73,7 +74,7 @@ class TableCopy:
         """Adds a version, which has a greater place than all others of its key."""
         content = self.rows.get(key)
         if version.row is not None:
-            for of_index in self.index_keys:
+            for of_index in self.indices.values():
                 of_index.add(key, self._row(version.row))
         if content is None and version.row is not None:
             self.rows[key] = _packed(version, version.row)
@@ -99,7 +100,7 @@ class TableCopy:
             if isinstance(content, list):
                 rest = self.planned.table.needed(content, watermark)
                 self._keep(key, rest)
-                for of_index in self.index_keys:
+                for of_index in self.indices.values():
                     of_index.keep(key, self._rows_of(content), self._rows_of(rest))
 
     def _sweep(self, horizon_ms: int) -> None:
@@ -112,7 +113,7 @@ class TableCopy:
             rest = [version for version in versions if not is_gone(version, held, horizon_ms)]
             if len(rest) < len(versions):
                 self._keep(key, rest)
-                for of_index in self.index_keys:
+                for of_index in self.indices.values():
                     of_index.keep(key, self._rows_of(versions), self._rows_of(rest))
         self.truncations = still_needed(self.truncations, horizon_ms)
         self.swept = [t for t in self.truncations if t.written <= horizon_ms]
@@ -138,16 +139,26 @@ class TableCopy:
         version = self.planned.row_at(content, now_ms, at_ms, self.truncations)
         return None if version is None or version.row is None else self._row(version.row)
 
-    def find(self, index: TableIndex[Any, Any], by: Any, now_ms: int) -> Iterator[tuple[str, Any]]:
-        """Keys and rows that hold, ordered by key."""
-        of_index = next((one for one in self.index_keys if one.index is index), None)
+    def find(
+        self, index: TableIndex[Any, Any], by: Any, now_ms: int, at_ms: int | None
+    ) -> Iterator[tuple[str, Any]]:  # fmt: skip
+        """Keys and rows that a step at `now_ms` gets, ordered by key."""
+        of_index = self.indices.get(index)
         if of_index is None:
             raise StepError(f"{index!r} is not an index of {self.planned.table!r}.", "use an index of the table.")
         value = index_order.encode(by, index)
-        for key in sorted(of_index.keys.get(value, ())):
-            row = self.get(key, now_ms, None)
-            if row is not None and value in of_index.values(row):
-                yield key.decode(), row
+        return self._found(of_index, value, now_ms, at_ms) if value in of_index.keys else iter(())
+
+    def _found(
+        self, of_index: IndexKeys, value: bytes, now_ms: int, at_ms: int | None
+    ) -> Iterator[tuple[str, Any]]:  # fmt: skip
+        for key, text in of_index.in_order(value):
+            row = self.get(key, now_ms, at_ms)
+            if row is None:
+                continue
+            # the index has the values of all versions: of a row with one version, its own
+            if isinstance(self.rows[key], bytes) or value in of_index.values(row):
+                yield text, row
 
     def _rows_of(self, versions: Iterable[CopiedVersion]) -> list[Any]:
         return [self._row(version.row) for version in versions if version.row is not None]
@@ -163,39 +174,6 @@ class TableCopy:
 
     def _row_at(self, content: bytes, start: int) -> Any:
         return self.read(content, start)[0].row
-
-
-class IndexKeys:
-    """The keys of a table's rows by an index, of all versions that the copy has."""
-
-    def __init__(self, index: TableIndex[Any, Any]) -> None:
-        self.index = index
-        self.keys: dict[bytes, set[bytes]] = {}
-
-    def values(self, row: Any) -> set[bytes]:
-        """Raises StepError."""
-        try:
-            return index_order.encode_all(self.index.by, row, repr(self.index))
-        except MoneystateError:
-            raise
-        except Exception as e:
-            raise StepError(
-                f"{self.index!r} of {self.index.of!r}: its function raised {type(e).__name__}: {e}.",
-                "fix the function; it may return None to leave a row out of the index.",
-            ) from e
-
-    def add(self, key: bytes, row: Any) -> None:
-        for value in self.values(row):
-            self.keys.setdefault(value, set()).add(key)
-
-    def keep(self, key: bytes, before: list[Any], after: list[Any]) -> None:
-        """Forgets the values that only versions had that the copy has no longer."""
-        rest = {value for row in after for value in self.values(row)}
-        for value in {value for row in before for value in self.values(row)} - rest:
-            keys = self.keys[value]
-            keys.discard(key)
-            if not keys:
-                del self.keys[value]
 
 
 def _packed(version: CopiedVersion, row: bytes) -> bytes:
@@ -215,14 +193,16 @@ class CopyAccess:
         self.now_ms = now_ms
 
     def get(self, key: TableKey, at_ms: int | None) -> Any:
-        if at_ms is not None and not self.copy.history_ms:
-            raise StepError(
-                f"{self.copy.planned.table!r}: get(..., at=) of a table without history.", "declare history_ms=."
-            )
+        self._check_history(at_ms)
         return self.copy.get(text_of(key), self.now_ms, at_ms)
 
-    def find(self, index: TableIndex[Any, Any], by: Any) -> Iterator[tuple[str, Any]]:
-        return self.copy.find(index, by, self.now_ms)
+    def find(self, index: TableIndex[Any, Any], by: Any, at_ms: int | None) -> Iterator[tuple[str, Any]]:
+        self._check_history(at_ms)
+        return self.copy.find(index, by, self.now_ms, at_ms)
+
+    def _check_history(self, at_ms: int | None) -> None:
+        if at_ms is not None and not self.copy.history_ms:
+            raise StepError(f"{self.copy.planned.table!r}: at= of a table without history.", "declare history_ms=.")
 
 
 class TableCopies:

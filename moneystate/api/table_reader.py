@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from moneystate.api.codec import Codec
 from moneystate.api.json_topic import DEBEZIUM, JSON, heartbeat_in, parse_value
+from moneystate.api.message import message_of
 from moneystate.api.platform_records import TABLE_LOADED_RECORD
 from moneystate.api.reading import key_bytes
 from moneystate.api.table_changes import ChangeRows, ends_snapshot
 from moneystate.api.table_plan import TablePlan
 from moneystate.api.type_names import TYPE
+from moneystate.api.whole import made_by
 from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.engine.deadletter import Letter
 from moneystate.engine.processor import Convert, Decoded, Rejected
@@ -96,7 +98,7 @@ class TableReader:
             raise Rejected("malformed", str(e)) from None
 
     def read(self, record: Letter) -> Row | None:
-        """A record of a row; None: it has none. Raises Rejected."""
+        """A record of a row; None: it has none. Raises Rejected, and StepError if the table's own function fails."""
         if self.changes is not None:
             return self._changed(self.changes, record)
         key, value = record.key, record.value
@@ -105,7 +107,9 @@ class TableReader:
                 if key is None:
                     raise Rejected("null_value")
                 return self._row(key, None)
-            row = self._value(value)
+            row = self._value(value) if self.planned.table.decode is None else self._decoded(record)
+            if row is None:
+                return None
         except Malformed as e:
             raise Rejected("malformed", str(e)) from None
         try:
@@ -136,6 +140,15 @@ class TableReader:
         if key is not None and key != own:
             raise Malformed("the row's fields are not the Kafka key, which a tombstone would have")
         return own
+
+    def _decoded(self, record: Letter) -> Any:
+        """The row that the table's own function makes; None: it makes none. Encoding it, and reading it again, gives it
+        the form that it has in the state."""
+        table = self.planned.table
+        assert table.decode is not None
+        message = message_of(table.topic, record)
+        made = made_by(table.decode, message, self.planned.codec, self.decoder.dead_letter_errors)
+        return None if made is None else self.planned.codec.decode(made[1])
 
     def _value(self, value: bytes) -> Any:
         """Raises Malformed, and Rejected."""

@@ -34,7 +34,7 @@ class OwnRow:
         version = self.planned.row_at(self.versions, self.now_ms, at_ms)
         return None if version is None else version.row
 
-    def find(self, index: TableIndex[Any, Any], by: Any) -> Iterator[tuple[str, Any]]:
+    def find(self, index: TableIndex[Any, Any], by: Any, at_ms: int | None) -> Iterator[tuple[str, Any]]:
         raise AssertionError("a local table has no index")
 
 

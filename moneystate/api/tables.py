@@ -20,6 +20,7 @@ from moneystate.engine.items import MIN_EVENT_TIME
 
 if TYPE_CHECKING:
     from moneystate.api.context import Context
+    from moneystate.api.message import Message
 
 S = TypeVar("S")
 V = TypeVar("V")
@@ -35,7 +36,7 @@ class DeclaredTable(Reads[Table[S]], Generic[S]):
     def __init__(
         self, service: str, name: str, topic: str, record: type[S], key: str | tuple[str, ...] | None,
         valid_from: str | None, history_ms: int, local: bool, ready: str, compacted: bool, format: str,
-        bound_ms: Duration | None,
+        bound_ms: Duration | None, decode: Callable[[Message], S | None] | None,
     ) -> None:  # fmt: skip
         self.service = service
         self.name = name
@@ -50,11 +51,12 @@ class DeclaredTable(Reads[Table[S]], Generic[S]):
         self.compacted = compacted
         self.format = format
         self.bound_ms = bound_ms
+        self.decode = decode
         records = table_records(record, self.has_positions)
         self.state: Value[Any] = Value(service, name, records.versions, None)
         self.input: Input[Any] = Input(
             service, topic, records.change, None, arrival, None, NO_LIMIT, bound_ms, None, None, True, False, format,
-            None, None, Unavailable(), None, self,
+            decode, None, Unavailable(), None, self,
         )  # fmt: skip
         self.timer = Timer(service, name)  # when the next version takes effect
         self.on_change: Callable[..., None] | None = None
@@ -69,7 +71,8 @@ class DeclaredTable(Reads[Table[S]], Generic[S]):
 
     @property
     def changed(self) -> Source[S | None]:
-        """For `@service.on`: runs when another row holds for the key, or none. The function gets the row."""
+        """For `@service.on`: runs when another row holds for the key, or none. The function gets the row. Unless the
+        table is local, it takes no state."""
         return self._changed
 
     def is_first_load(self, loaded: int, offset: int) -> bool:
@@ -88,7 +91,7 @@ class DeclaredTable(Reads[Table[S]], Generic[S]):
 
 
 class TableChanges(Source["S | None"], Generic[S]):
-    """The changes of a local table."""
+    """The changes of a table's rows."""
 
     def __init__(self, of: DeclaredTable[S]) -> None:
         super().__init__([])

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from moneystate.api.codec import Codec
 from moneystate.api.failures import EXCEPTION, failed_at
 from moneystate.api.input_checks import check_header_fields
 from moneystate.api.json_topic import DEBEZIUM, JSON, ChangeTopic, JsonTopic, heartbeat_in, with_headers
@@ -140,27 +141,37 @@ class WholeReader:
             return None
         message = message_of(self.topic, letter, partial(self._schema_of, letter.value))
         for planned, function in functions:
-            try:
-                record = function(message)
-                if record is None:
-                    continue
-                if type(record) is not planned.codec.record.cls:
-                    expected = planned.codec.record.cls.__name__
-                    raise StepError(
-                        f"expected {expected}, found {type(record).__name__}.",
-                        f"return an object of {expected}, or None if another function reads the record.",
-                    )
-                return planned.codec.encode(record)
-            except Reject as e:
-                raise Rejected(e.reason, e.detail) from None
-            except (Malformed, ValueError) as e:
-                raise Rejected("malformed", str(e)) from None
-            except (BrokerError, UnknownSchemaId):  # the schema registry: no record is to blame
-                raise
-            except Exception as e:
-                name = getattr(function, "__name__", repr(function))
-                line = failed_at(message.topic, message.partition, message.offset, name, e)
-                if not self.decoder.dead_letter_errors:
-                    raise StepError(*line) from e
-                raise Rejected(EXCEPTION, line[0]) from None
+            made = made_by(function, message, planned.codec, self.decoder.dead_letter_errors)
+            if made is not None:
+                return made[1]
         return None
+
+
+def made_by(
+    function: Callable[[Message], Any], message: Message, codec: Codec, dead_letter_errors: bool
+) -> tuple[Any, bytes] | None:
+    """The record that a function of the service makes, also in canonical form; None: it makes none. Raises Rejected,
+    and StepError with the record's coordinates."""
+    try:
+        record = function(message)
+        if record is None:
+            return None
+        if type(record) is not codec.record.cls:
+            expected = codec.record.cls.__name__
+            raise StepError(
+                f"expected {expected}, found {type(record).__name__}.",
+                f"return an object of {expected}, or None if another function reads the record.",
+            )
+        return record, codec.encode(record)
+    except Reject as e:
+        raise Rejected(e.reason, e.detail) from None
+    except (Malformed, ValueError) as e:
+        raise Rejected("malformed", str(e)) from None
+    except (BrokerError, UnknownSchemaId):  # the schema registry: no record is to blame
+        raise
+    except Exception as e:
+        name = getattr(function, "__name__", repr(function))
+        line = failed_at(message.topic, message.partition, message.offset, name, e)
+        if not dead_letter_errors:
+            raise StepError(*line) from e
+        raise Rejected(EXCEPTION, line[0]) from None

@@ -29,6 +29,11 @@ def table_of_service(reference: str, topic: str) -> TableOfService:
         raise ConfigError(
             f"--service: expected a table in the format json, found {table.format}.", "a load writes no other."
         )
+    if table.decode is not None:
+        raise ConfigError(
+            f"--service: the table {topic!r} has rows that a function of the service reads.",
+            "leave --service out, and name the key.",
+        )
     codec = plan.codec(table.record, repr(table))
     key = (table.key,) if isinstance(table.key, str) else table.key or ()
     return TableOfService(codec.record, key, codec.from_json)

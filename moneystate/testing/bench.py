@@ -188,14 +188,15 @@ class Bench:
             self._note(member.take(topic, Whole(_bytes(key), _bytes(value), _encoded(headers), timestamp_ms, raw=True)))
 
     def rows(
-        self, table: DeclaredTable[T], rows: Mapping[Any, T | None], *, arrival_ms: int | None = None
+        self, table: DeclaredTable[T], rows: Mapping[Any, T | bytes | None], *, arrival_ms: int | None = None
     ) -> None:  # fmt: skip
-        """Writes rows of a table by key; None removes the row. `arrival_ms`: when, as for `send`."""
+        """Writes rows of a table by key; None removes the row. Bytes are the record's value, as a table with `decode=`
+        needs them. `arrival_ms`: when, as for `send`."""
         member, planned = self._table(table)
         for key, row in rows.items():
             self._note(member.row(planned, text_of(key), row, arrival_ms))
 
-    def load(self, table: DeclaredTable[T], rows: Mapping[Any, T]) -> None:
+    def load(self, table: DeclaredTable[T], rows: Mapping[Any, T | bytes]) -> None:
         """The first load of a table: its rows hold from the beginning of time. Without it, the first load is empty."""
         member, planned = self._table(table)
         if member.processed or any(place[0] == planned.code for place in member.ends):

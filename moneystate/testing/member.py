@@ -116,13 +116,17 @@ class Member:
         return time if known.ordered else None
 
     def row(self, planned: TablePlan, key: bytes, row: Any, arrival_ms: int | None) -> int | None:
-        """Appends a record to the log of a table, like `send`. `row`: None: a tombstone."""
+        """Appends a record to the log of a table, like `send`. `row`: None: a tombstone. Bytes: the value itself."""
         if planned.table.format == DEBEZIUM:
             raise ValueError(f"{planned.table!r} has change events: send them with send_raw")
-        value = None if row is None else planned.codec.encode(row)
-        if value is not None and planned.table.format == JSON:
-            value = planned.codec.transcode(value, HEADER_BYTES)
+        value = row if row is None or isinstance(row, bytes) else self._value_of(planned, row)
         return self.take(planned.table.topic, Whole(key, value, {}, -1 if arrival_ms is None else arrival_ms, raw=True))
+
+    def _value_of(self, planned: TablePlan, row: Any) -> bytes:
+        if planned.table.decode is not None:
+            raise ValueError(f"{planned.table!r} has a function that reads values: give rows as bytes")
+        value = planned.codec.encode(row)
+        return planned.codec.transcode(value, HEADER_BYTES) if planned.table.format == JSON else value
 
     def end_load(self, planned: TablePlan, rows: int) -> None:
         """Appends the end of a table's first load to each partition."""

@@ -283,7 +283,8 @@ def wrong(declare: Any) -> str:
 
 def test_a_table_must_fit() -> None:
     assert "ready='soon'" in wrong(lambda s: s.table("prices", Price, ready="soon"))
-    assert "not local" in wrong(lambda s: s.on(s.table("prices", Price).changed)(lambda ctx, row: None))
+    changed = wrong(lambda s: s.on(s.table("prices", Price).changed, s.value("last", pricing.Last))(lambda *_: None))
+    assert "not local" in changed
     assert "declared twice" in wrong(lambda s: (s.table("prices", Price), s.table("other", Price, name="prices")))
     assert "also an input" in wrong(lambda s: (s.input("x", Price, time="valid_from"), s.table("x", Price)))
 

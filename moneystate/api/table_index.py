@@ -1,0 +1,54 @@
+"""The keys of a table's rows by an index, as a process's copy of the table has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moneystate.api import index_order
+from moneystate.api.tables import TableIndex
+from moneystate.errors import MoneystateError, StepError
+
+
+class IndexKeys:
+    """The keys of a table's rows by an index, of all versions that the copy has."""
+
+    def __init__(self, index: TableIndex[Any, Any]) -> None:
+        self.index = index
+        self.keys: dict[bytes, set[bytes]] = {}
+        self.ordered: dict[bytes, list[tuple[bytes, str]]] = {}  # of the values that were looked up
+
+    def values(self, row: Any) -> set[bytes]:
+        """Raises StepError."""
+        try:
+            return index_order.encode_all(self.index.by, row, repr(self.index))
+        except MoneystateError:
+            raise
+        except Exception as e:
+            raise StepError(
+                f"{self.index!r} of {self.index.of!r}: its function raised {type(e).__name__}: {e}.",
+                "fix the function; it may return None to leave a row out of the index.",
+            ) from e
+
+    def in_order(self, value: bytes) -> list[tuple[bytes, str]]:
+        """The keys of a value, also as texts."""
+        ordered = self.ordered.get(value)
+        if ordered is None:
+            ordered = self.ordered[value] = [(key, key.decode()) for key in sorted(self.keys[value])]
+        return ordered
+
+    def add(self, key: bytes, row: Any) -> None:
+        for value in self.values(row):
+            keys = self.keys.setdefault(value, set())
+            if key not in keys:
+                keys.add(key)
+                self.ordered.pop(value, None)
+
+    def keep(self, key: bytes, before: list[Any], after: list[Any]) -> None:
+        """Forgets the values that only versions had that the copy has no longer."""
+        rest = {value for row in after for value in self.values(row)}
+        for value in {value for row in before for value in self.values(row)} - rest:
+            keys = self.keys[value]
+            keys.discard(key)
+            self.ordered.pop(value, None)
+            if not keys:
+                del self.keys[value]
