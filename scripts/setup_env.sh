@@ -189,7 +189,7 @@ fetch_deploy_tools() {
     printf '%s' "$key" >"$(stamp deploy)"
 }
 
-# fetch_debian PACKAGE SIZE FILE TARGET: of a package of Debian one file, as the package itself starts a server or is for root.
+# fetch_debian PACKAGE SIZE FILES TARGET: some files of a package of Debian, as the package itself starts a server or is for root.
 fetch_debian() {
     local folder
     if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then return 1; fi
@@ -202,11 +202,11 @@ fetch_debian() {
     rm -rf "$folder"
 }
 
-# The tests of the alert rules run it, and say so where it is missing.
-fetch_promtool() {
-    if command -v promtool >/dev/null || [ -x .venv/bin/promtool ]; then return; fi
-    fetch_debian prometheus "20 MB" usr/bin/promtool .venv/bin/promtool ||
-        say "no promtool here: the alert rules are not tried (apt-get install prometheus, brew install prometheus)"
+# The tests of the alert rules and of the console run it, and say so where it is missing.
+fetch_prometheus() {
+    if { command -v prometheus && command -v promtool; } >/dev/null || [ -x .venv/bin/prometheus ]; then return; fi
+    fetch_debian prometheus "20 MB" "usr/bin/promtool usr/bin/prometheus" .venv/bin ||
+        say "no Prometheus here: alerts are not tried (apt-get install prometheus, brew install prometheus)"
 }
 
 # The chaos schedules turn a job's clock with it. Without it they leave these faults out, and say so.
@@ -280,7 +280,7 @@ take() {
 tools() {
     if take "$*" tests/query; then fetch_go_modules; fi
     if take "$*" tests/deploy; then fetch_deploy_tools; fi
-    if take "$*" tests/ops; then fetch_promtool; fi
+    if take "$*" tests/ops tests/console; then fetch_prometheus; fi
     if take "$*" tests/chaos; then fetch_faketime; fi
     if take "$*" tests/chaos tests/storage; then fetch_stores; fi
     if take "$*" tests/services; then fetch_chdb; fi

@@ -22,6 +22,8 @@ from moneystate.cli.service_config import service_tables
 from moneystate.console import process
 from moneystate.console.compared_states import savepoints_of
 from moneystate.console.options import ConsoleOptions, Security
+from moneystate.errors import ConfigError
+from moneystate.http import ServiceUrl
 from moneystate.serving import addresses
 from moneystate.serving.client import Target
 
@@ -44,6 +46,16 @@ def console(
         list[str] | None,
         repeated("show-savepoint", "A savepoint that the page Compare offers.", Panel.state, "NAME=FOLDER"),
     ] = None,
+    show_metrics: Annotated[
+        list[str] | None,
+        repeated("show-metrics", "The address of a job's metrics (its --metrics-port).", Panel.server, ADDRESS),
+    ] = None,
+    prometheus: Annotated[
+        str, option("prometheus", "URL of a Prometheus server whose alerts are shown.", Panel.server, "URL")
+    ] = "",
+    grafana: Annotated[
+        str, option("grafana", "URL of a dashboard that the page of a service links to.", Panel.server, "URL")
+    ] = "",
     listen: Listen = "127.0.0.1:8088",
     topic_prefix: TopicPrefix = "",
     allow_writes: Annotated[
@@ -63,11 +75,16 @@ def console(
     check_given(bootstrap_servers=bootstrap_servers)
     for address in state or []:
         addresses.split(address, "--state")
+    for address in show_metrics or []:
+        addresses.split(address, "--show-metrics")
     process.run(
         ConsoleOptions(
             bootstrap_servers=bootstrap_servers,
             listen=listen,
             states=[Target(address, ca=state_ca) for address in state or []],
+            metrics=show_metrics or [],
+            prometheus=_url(prometheus, "--prometheus") if prometheus else None,
+            grafana=_url(grafana, "--grafana").url if grafana else "",
             topic_prefix=topic_prefix,
             services=_services(context, show_service or []),
             savepoints=savepoints_of(pairs(show_savepoint or [], "--show-savepoint"), "--show-savepoint"),
@@ -85,3 +102,11 @@ def _services(context: typer.Context, given: list[str]) -> dict[str, str]:
     references = [path for paths in KNOWN.values() for path in paths]
     references += [reference for text in given for reference in services.load_all(text, tables)]
     return {service_at(reference).name: reference for reference in references}
+
+
+def _url(text: str, flag: str) -> ServiceUrl:
+    """Raises ConfigError."""
+    try:
+        return ServiceUrl.parse(text)
+    except ValueError as e:
+        raise ConfigError(f"{flag}: expected a URL such as http://localhost:9090, but {e}.", "correct it.") from None

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Hashable
 from dataclasses import dataclass, field
 from typing import Final
 
+from moneystate.console.endpoints import Endpoints
+from moneystate.console.figures import Figures
 from moneystate.console.jobs import Job, Jobs
 from moneystate.errors import MoneystateError
 from moneystate.log import get_log
@@ -22,10 +24,13 @@ _log = get_log(__name__)
 
 @dataclass(frozen=True)
 class Sample:
+    """`figures`: None without a metrics endpoint of the job."""
+
     time_ms: int
     lag: int
     batch: int
     letters: int
+    figures: Figures | None = None
 
 
 @dataclass
@@ -33,6 +38,7 @@ class Live:
     """`jobs`: as of the last look; `problem`: why there is none; `history`: samples by service."""
 
     source: Jobs
+    endpoints: Endpoints
     jobs: list[Job] = field(default_factory=list)
     problem: str = ""
     looked: int = 0
@@ -40,7 +46,7 @@ class Live:
     history: dict[str, deque[Sample]] = field(default_factory=dict)
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
     wanted: asyncio.Event = field(default_factory=asyncio.Event)
-    sampled_s: float = 0.0
+    sampled_s: float = float("-inf")
     made: dict[Hashable, asyncio.Task[str]] = field(default_factory=dict)  # since the last look
 
     async def run(self) -> None:
@@ -61,22 +67,25 @@ class Live:
             jobs, problem = self.jobs, str(e)
             if problem != self.problem:
                 _log.warning(problem)
+        is_due = time.monotonic() - self.sampled_s >= EVERY_S
+        if is_due:
+            self.sampled_s = time.monotonic()
+            await self.endpoints.look()
         async with self.changed:
             self.jobs, self.problem = jobs, problem
             self.looked += 1
             self.made.clear()
-            self._keep()
+            if is_due:
+                self._keep()
             self.changed.notify_all()
 
     def _keep(self) -> None:
-        now = time.monotonic()
-        if now - self.sampled_s < EVERY_S:
-            return
-        self.sampled_s = now
+        now_ms = time.time_ns() // 1_000_000
         for job in self.jobs:
             samples = self.history.setdefault(job.service, deque(maxlen=int(KEPT_S / EVERY_S)))
             number = -1 if job.batch is None else job.batch.number
-            samples.append(Sample(time.time_ns() // 1_000_000, job.lag, number, sum(job.letters.values())))
+            figures = self.endpoints.figures.get(job.service)
+            samples.append(Sample(now_ms, job.lag, number, sum(job.letters.values()), figures))
 
     async def shared(self, key: Hashable, make: Callable[[], Coroutine[None, None, str]]) -> str:
         """What `make` gives, once for each look: many browsers show the same. What it raises is raised to all."""

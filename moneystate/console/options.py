@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from moneystate.console.compared_states import NamedSavepoint
 from moneystate.console.sessions import Sessions, rights_of
+from moneystate.http import ServiceUrl
 from moneystate.serving.client import Target
 from moneystate.serving.https import Certificates
 from moneystate.serving.tls import SecurityFlags, check_exposure, check_security
@@ -41,6 +42,9 @@ class ConsoleOptions:
     bootstrap_servers: str
     listen: str  # HOST:PORT; port 0: any free one
     states: Sequence[Target]
+    metrics: Sequence[str] = ()  # HOST:PORT of jobs' metrics
+    prometheus: ServiceUrl | None = None
+    grafana: str = ""
     topic_prefix: str = ""
     services: Mapping[str, str] = field(default_factory=dict)
     savepoints: Sequence[NamedSavepoint] = ()

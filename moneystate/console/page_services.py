@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from moneystate.console.faces import Graph, Line
+from moneystate.console.figures import PHASES, Figures, why_held
 from moneystate.console.jobs import Job
 from moneystate.console.live import Sample
 from moneystate.console.servers import Asked, Server
@@ -31,6 +32,14 @@ class Shown:
     server: Server | None
     status: status_pb2.GetStatusResponse | None
     problem: str = ""
+    figures: Figures | None = None  # without a metrics endpoint
+
+    @property
+    def why_held(self) -> str:
+        if self.figures is None:
+            return ""
+        lags = () if self.job is None else self.job.lags
+        return why_held(self.figures, {(one.topic, one.partition): one.records for one in lags})
 
 
 async def shown_services(site: Site, viewer: Viewer) -> list[Shown]:
@@ -42,12 +51,14 @@ async def shown_services(site: Site, viewer: Viewer) -> list[Shown]:
 
 
 async def _shown(site: Site, viewer: Viewer, name: str, job: Job | None, server: Server | None) -> Shown:
+    figures = site.live.endpoints.figures.get(name)
     if server is None:
-        return Shown(name, job, None, None)
+        return Shown(name, job, None, None, figures=figures)
     try:
-        return Shown(name, job, server, await asyncio.to_thread(site.servers.status, server, viewer.token))
+        status = await asyncio.to_thread(site.servers.status, server, viewer.token)
+        return Shown(name, job, server, status, figures=figures)
     except Asked as e:
-        return Shown(name, job, server, None, str(e))
+        return Shown(name, job, server, None, str(e), figures)
 
 
 async def services(site: Site, request: Request, viewer: Viewer) -> Response:
@@ -55,13 +66,17 @@ async def services(site: Site, request: Request, viewer: Viewer) -> Response:
     silent = [
         address for address in site.servers.clients if address not in {one.server.address for one in rows if one.server}
     ]
-    return site.render(request, viewer, "services.html", rows=rows, problem=site.live.problem, silent=silent)
+    return site.render(
+        request, viewer, "services.html", rows=rows, problem=site.live.problem, silent=silent,
+        endpoints=site.live.endpoints,
+    )  # fmt: skip
 
 
 async def live_services(site: Site, request: Request, viewer: Viewer) -> Response:
     async def rows() -> str:
         shown = await shown_services(site, viewer)
-        return event("services", site.text(request, viewer, "services_rows.html", rows=shown))
+        text = site.text(request, viewer, "services_rows.html", rows=shown, endpoints=site.live.endpoints)
+        return event("services", text)
 
     async def parts() -> AsyncIterator[str]:
         async for _ in site.live.looks():
@@ -75,7 +90,7 @@ async def service(site: Site, request: Request, viewer: Viewer) -> Response:
     samples = list(site.live.history.get(shown.name, ()))
     return site.render(
         request, viewer, "service.html", one=shown, faces=site.faces(shown.name), graphs=_graphs(samples),
-        topics=_topics(shown),
+        topics=_topics(shown), grafana=site.grafana,
     )  # fmt: skip
 
 
@@ -113,10 +128,28 @@ def _graphs(samples: Sequence[Sample]) -> list[Graph]:
     for before, after in itertools.pairwise(samples):
         seconds = (after.time_ms - before.time_ms) / 1_000
         rates.append((after.batch - before.batch) / seconds if seconds > 0 and after.batch >= before.batch else None)
-    return [
+    graphs = [
         Graph("Lag", times, [Line("records not committed", [float(one.lag) for one in samples])]),
         Graph("Batches", times, [Line("batches a second", rates[: len(times)])]),
         Graph("Dead letters of the last hour", times, [Line("dead letters", [float(one.letters) for one in samples])]),
+    ]
+    return graphs + (_graphs_of_metrics(times, samples) if any(one.figures for one in samples) else [])
+
+
+def _graphs_of_metrics(times: Sequence[int], samples: Sequence[Sample]) -> list[Graph]:
+    def values(of_figures: Callable[[Figures], float | None]) -> list[float | None]:
+        return [None if one.figures is None else of_figures(one.figures) for one in samples]
+
+    rates = [
+        Line("records read", values(lambda its: its.records_a_second)),
+        Line("outputs written", values(lambda its: its.outputs_a_second)),
+    ]
+    phases = [Line(name, values(lambda its, name=name: its.phases_s.get(name))) for name in PHASES]  # type: ignore[misc]
+    return [
+        Graph("Throughput", times, rates, unit="/s"),
+        Graph("Watermark", times, [Line("behind now", values(lambda its: its.watermark_lag_s))], unit="s"),
+        Graph("Time of a batch", times, [Line("whole", values(lambda its: its.batch_s))], unit="s"),
+        Graph("Phases of a batch", times, phases, unit="s"),
     ]
 
 

@@ -11,6 +11,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from moneystate.console import login, page_compare, page_faces, page_queries, page_services, page_state, page_topics
+from moneystate.console.endpoints import Endpoints
 from moneystate.console.jobs import Jobs
 from moneystate.console.live import Live
 from moneystate.console.options import ConsoleOptions
@@ -62,7 +63,7 @@ def site_of(options: ConsoleOptions, servers: Servers) -> Starlette:
     broker = options.bootstrap_servers, options.kafka_config, options.topic_prefix
     site = Site(
         servers=servers,
-        live=Live(Jobs(*broker)),
+        live=Live(Jobs(*broker), Endpoints(options.metrics, options.prometheus)),
         topics=Topics(*broker),
         sessions=options.security.sessions(),
         services=options.services,
@@ -70,6 +71,7 @@ def site_of(options: ConsoleOptions, servers: Servers) -> Starlette:
         hosts=LOCAL if addresses.is_loopback(options.listen) else frozenset(),
         is_secure=bool(options.security.tls_cert),
         savepoints=options.savepoints,
+        grafana=options.grafana,
     )
     app = application(site, PAGES)
     app.router.routes[:0] = login.routes(site)

@@ -74,6 +74,7 @@ class Site:
     hosts: frozenset[str]
     is_secure: bool
     savepoints: Sequence[NamedSavepoint] = ()
+    grafana: str = ""  # URL of the dashboard; empty: there is none
     comparisons: Comparisons = field(default_factory=Comparisons)
     templates: Environment = field(default_factory=environment)
     codecs: dict[bytes, Codec] | None = None
@@ -108,6 +109,8 @@ def application(site: Site, routes: list[tuple[str, str, Page]]) -> Starlette:
             yield
         finally:
             task.cancel()
+            await asyncio.wait([task])
+            await site.live.endpoints.close()
             site.servers.close()
 
     made = [Route(path, _answering(site, page), methods=[method]) for method, path, page in routes]

@@ -59,9 +59,10 @@ class World:
 
     def __init__(
         self, servers: str, folder: Path, *flags: str, services: Sequence[str] = ("notes", "rollups", "stock"),
-        server_flags: Sequence[str] = (),
+        server_flags: Sequence[str] = (), job_flags: Sequence[str] = (),
     ) -> None:  # fmt: skip
         self.services = services
+        self.job_flags = job_flags
         self.server_flags = server_flags
         self.servers = servers
         self.folder = folder
@@ -152,7 +153,7 @@ class World:
             "--checkpoint",
             checkpoint,
         ]
-        return self._started([*arguments, *self._more(name), "--max-record-bytes", "1000000"])
+        return self._started([*arguments, *self._more(name), "--max-record-bytes", "1000000", *self.job_flags])
 
     def _serve(self, name: str, folder: str = "replica") -> JobProcess:
         data = str(self.folder / f"{folder}-{name}")

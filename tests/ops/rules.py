@@ -63,9 +63,13 @@ def used(prefixes: str | tuple[str, ...]) -> set[str]:
 
 
 def promtool() -> str | None:
-    """Where it is: on the path, or where `make test` put it."""
-    own = Path(sys.executable).parent / "promtool"
-    return shutil.which("promtool") or (str(own) if own.exists() else None)
+    return tool_at("promtool")
+
+
+def tool_at(name: str) -> str | None:
+    """Where a program of Prometheus is: on the path, or where `make test` put it."""
+    own = Path(sys.executable).parent / name
+    return shutil.which(name) or (str(own) if own.exists() else None)
 
 
 def run_promtool(*arguments: object) -> None:

@@ -1,0 +1,117 @@
+"""The metrics endpoints of jobs, and the alerts of a Prometheus server, asked again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from moneystate.api.iso_time import to_ms
+from moneystate.console.figures import Figures, Page, figures_of, page_of
+from moneystate.engine.avro import Malformed
+from moneystate.http import HttpCall, HttpFailure, HttpReply, HttpSender, ServiceUrl
+
+TIMEOUT_S: Final = 3.0
+CONNECTIONS: Final = 20
+MOST_BYTES: Final = 4 * 1024 * 1024
+OWN: Final = "Moneystate"  # how the names of this project's rules begin (ops/alerts.yml)
+
+
+@dataclass(frozen=True)
+class Alert:
+    """An alert that fires. `service`: that it is about; empty: none. `since_ms`: when its condition began to hold."""
+
+    name: str
+    severity: str
+    service: str
+    summary: str
+    runbook: str
+    since_ms: int | None
+
+
+class Unanswered(Exception):
+    """An endpoint did not say what it was asked; the message says why."""
+
+
+class Endpoints:
+    """`addresses`: HOST:PORT of jobs' `--metrics-port`. `figures`: by service, as of the last look. `problems`: why an
+    endpoint has none, by its address. `alerts`: None without a Prometheus server."""
+
+    def __init__(self, addresses: Sequence[str], prometheus: ServiceUrl | None) -> None:
+        self.addresses = addresses
+        self.prometheus = prometheus
+        self.sender = HttpSender(CONNECTIONS)
+        self.pages: dict[str, Page] = {}
+        self.figures: dict[str, Figures] = {}
+        self.problems: dict[str, str] = {}
+        self.alerts: list[Alert] | None = None
+
+    async def look(self) -> None:
+        problems: dict[str, str] = {}
+        pages = dict(zip(self.addresses, await asyncio.gather(*map(self._page, self.addresses)), strict=True))
+        figures: dict[str, Figures] = {}
+        for address, page in pages.items():
+            if isinstance(page, Page):
+                figures |= {one.service: one for one in figures_of(address, self.pages.get(address), page)}
+                self.pages[address] = page
+            else:
+                problems[address] = page
+        if self.prometheus is not None:
+            try:
+                self.alerts = alerts_of(await self._asked(self.prometheus.url.rstrip("/") + "/api/v1/alerts"))
+            except Unanswered as e:
+                self.alerts = None
+                problems[self.prometheus.url] = str(e)
+        self.figures, self.problems = figures, problems
+
+    async def close(self) -> None:
+        await self.sender.close()
+
+    async def _page(self, address: str) -> Page | str:
+        """The page, or why there is none."""
+        try:
+            text = await self._asked(f"http://{address}/metrics")
+            return await asyncio.to_thread(page_of, text, time.monotonic())
+        except Unanswered as e:
+            return str(e)
+        except ValueError:
+            return "expected Prometheus metrics, found something else."
+
+    async def _asked(self, url: str) -> str:
+        """Raises Unanswered."""
+        headers = {} if self.prometheus is None or not url.startswith(self.prometheus.url) else self.prometheus.headers
+        try:
+            reply: HttpReply = await self.sender.send(
+                HttpCall(url, headers=headers, max_reply_bytes=MOST_BYTES), TIMEOUT_S
+            )
+        except HttpFailure as e:
+            raise Unanswered(f"expected an answer, but {e.reason}.") from None
+        if reply.status != 200 or reply.is_cut:
+            raise Unanswered(f"expected status 200, found {reply.status}.")
+        return reply.body.decode(errors="replace")
+
+
+def alerts_of(text: str) -> list[Alert]:
+    """This project's alerts that fire, the most severe first, of an answer of `/api/v1/alerts`. Raises Unanswered."""
+    try:
+        given = json.loads(text)["data"]["alerts"]
+        firing = [_alert(one) for one in given if one["state"] == "firing"]
+    except (ValueError, KeyError, TypeError):
+        raise Unanswered("expected the alerts of Prometheus, found something else.") from None
+    own = (one for one in firing if one.name.startswith(OWN))
+    return sorted(own, key=lambda one: (one.severity != "critical", one.name, one.service))
+
+
+def _alert(given: dict[str, dict[str, str]]) -> Alert:
+    labels, notes = given["labels"], given["annotations"]
+    try:
+        since_ms = to_ms(str(given.get("activeAt", ""))[:19] + "Z")
+    except Malformed:
+        since_ms = None
+    return Alert(
+        labels["alertname"], labels.get("severity", ""), labels.get("service", ""), notes.get("summary", ""),
+        notes.get("runbook", ""), since_ms,
+    )  # fmt: skip
