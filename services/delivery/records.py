@@ -1,12 +1,10 @@
-"""The records of the delivery: events, the rows of customers, and the deliveries that the workers send.
-
-The fields of rows that a rule restricts are plain texts and numbers (`services.delivery.rules` has the rules), so that
-a row that breaks one is a row: it replaces the row before it and matches nothing.
-"""
+"""The records of the delivery: events, the rows of customers as the router needs them, and the deliveries that the
+workers send."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import moneystate as ms
 
@@ -14,12 +12,17 @@ import moneystate as ms
 @dataclass(frozen=True)
 class Event:
     """`key`: what orders events: tenant, else Kafka key, else id; `identity`: what repeats have in common: topic,
-    source, tenant and id as a JSON array; `topic` is without prefix, `body` are the record's own bytes, `extensions`
-    are further CloudEvents attributes."""
+    source, tenant and id as a JSON array; `input`: the number of its input in the configuration; `number`: that of its
+    partition in the router's order; `topic` is without prefix, `body` are the record's own bytes, `extensions` are
+    further CloudEvents attributes."""
 
     key: str
     identity: str
+    input: int
+    number: int
     topic: str
+    partition: int
+    offset: int
     id: str
     source: str
     type: str
@@ -30,63 +33,43 @@ class Event:
     extensions: dict[str, str] = field(default_factory=dict)
 
 
-# Rows: the topics endpoints and subscriptions
+# Rows: of the topics endpoints and subscriptions. The workers read other fields of the same records.
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where an owner gets deliveries. `secrets`: names of those that sign each request; `auth`: none, bearer, basic or
-    header; `auth_secret`: the name of its value, and `auth_header` the header with it, for `header`; `timeout_ms`: of a
-    request; `rate_per_second`: None: as fast as it answers."""
+    """`problem`: the rule that the row breaks; empty: it is valid. `partition`, `offset`: the row's place."""
 
     endpoint_id: str
     owner: str
-    url: str
-    secrets: list[str] = field(default_factory=list)
-    auth: str = "none"
-    auth_secret: str | None = None
-    auth_header: str | None = None
-    headers: dict[str, str] = field(default_factory=dict)
-    max_in_flight: int = 4
-    rate_per_second: float | None = None
-    timeout_ms: int = 15_000
-    paused: bool = False
-    deleted: bool = False
-
-
-@dataclass(frozen=True)
-class TenantScope:
-    """`departments`: None: all of them, and events without one."""
-
-    tenant: str
-    departments: list[str] | None = None
+    deleted: bool
+    problem: str
+    partition: int
+    offset: int
 
 
 @dataclass(frozen=True)
 class Subscription:
-    """Which events an endpoint gets, and how. `types`: `order.placed`, `order.*` (any depth) or `*`; `scope`: None:
-    events of all tenants and of none; `filter`: a JSON object, {top-level field: value or array of values}; `mode`:
-    single or batch; `batch_format`: array or ndjson; `ordering`: none, all or tenant."""
+    """`types`: an array of texts; `scope`: None: all events, else an array of objects with `tenant` and perhaps
+    `departments`; `filter`: an object; `problem`, `partition`, `offset`: as of an endpoint. A row with a problem has no
+    more than its id."""
 
     subscription_id: str
     endpoint_id: str
     owner: str
-    types: list[str]
-    scope: list[TenantScope] | None = None
-    filter: ms.Json | None = None
-    mode: str = "single"
-    batch_format: str = "array"
-    max_messages: int = 1_000
-    max_bytes: int = 1_000_000
-    max_wait_ms: int = 1_000
-    ordering: str = "none"
-    active: bool = True
+    types: ms.Json
+    scope: ms.Json | None
+    filter: ms.Json | None
+    active: bool
+    problem: str
+    partition: int
+    offset: int
 
 
-# What goes out: the topic deliveries
+# What goes out: the topic deliveries. Records that are not frozen are made in a quarter of the time.
 
 
-@dataclass(frozen=True)
+@dataclass
 class RowPlace:
     """Where a row stands in the topic of its table."""
 
@@ -94,7 +77,7 @@ class RowPlace:
     offset: int
 
 
-@dataclass(frozen=True)
+@dataclass
 class Delivery:
     """An event for one subscription, in the topic `deliveries`, whose key is the endpoint.
 
@@ -136,23 +119,48 @@ class Delivery:
 
 
 @dataclass
-class Last:
-    """The last event of a key: its order time, and how many of this time came before it."""
-
-    time: ms.Millis = -1
-    number: int = 0
-
-
-@dataclass
 class Routed:
-    """An event that was routed, for `why`. `body`: what filters need."""
+    """An event that was routed, for `why`. `body`: what filters need, None if no subscription that matched has one."""
 
     topic: str
     partition: int
     offset: int
     event_id: str
+    source: str
     type: str
     tenant: str | None
     department: str | None
     time: ms.Millis
-    body: bytes
+    body: Annotated[bytes | None, ms.personal] = None
+
+
+# Answers
+
+
+@dataclass
+class Verdict:
+    """What became of an event for one subscription. `outcome`: MATCHED, or the first condition that failed
+    (docs/delivery.md); `detail`: the rule that a row breaks; `delivery_id`: empty unless it matched."""
+
+    subscription_id: str
+    endpoint_id: str
+    outcome: str
+    detail: str = ""
+    delivery_id: str = ""
+
+
+@dataclass
+class Explained:
+    """An event that was routed. `verdicts`: of the subscription that was asked for, else of those whose type and scope
+    match."""
+
+    topic: str
+    partition: int
+    offset: int
+    event_id: str
+    source: str
+    type: str
+    tenant: str | None
+    department: str | None
+    time: ms.Millis
+    verdicts: list[Verdict]
