@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Final
 
 import typer
 
@@ -12,20 +14,24 @@ from moneystate.cli.connection import Timeout
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.flag_groups import KafkaFlags, SecurityFlags
 from moneystate.cli.known_services import KNOWN
-from moneystate.cli.option import ADDRESS, PATH, Panel, check_given, option, pairs, repeated
+from moneystate.cli.option import ADDRESS, PATH, PATH_OR_URI, Panel, check_given, option, pairs, repeated
 from moneystate.cli.options import (
     BootstrapServers,
     Listen,
     TopicPrefix,
 )
-from moneystate.cli.service_config import service_tables
+from moneystate.cli.service_config import config_file, service_tables
 from moneystate.console import process
 from moneystate.console.compared_states import savepoints_of
+from moneystate.console.deployments import ShownCheckpoint, is_local, service_of
 from moneystate.console.options import ConsoleOptions, Security
 from moneystate.errors import ConfigError
 from moneystate.http import ServiceUrl
 from moneystate.serving import addresses
 from moneystate.serving.client import Target
+
+PROGRAM: Final = (sys.executable, "-m", "moneystate.cli.main")
+SHOW_CHECKPOINT: Final = "--show-checkpoint"
 
 
 def console(
@@ -45,6 +51,15 @@ def console(
     show_savepoint: Annotated[
         list[str] | None,
         repeated("show-savepoint", "A savepoint that the page Compare offers.", Panel.state, "NAME=FOLDER"),
+    ] = None,
+    show_checkpoint: Annotated[
+        list[str] | None,
+        repeated(
+            "show-checkpoint",
+            "A job's checkpoint: its rules and what the next start changes.",
+            Panel.state,
+            PATH_OR_URI,
+        ),
     ] = None,
     show_metrics: Annotated[
         list[str] | None,
@@ -77,6 +92,8 @@ def console(
         addresses.split(address, "--state")
     for address in show_metrics or []:
         addresses.split(address, "--show-metrics")
+    words = _words(context, show_service or [])
+    plan_flags = _plan_flags(context, bootstrap_servers, topic_prefix, kafka_flags.settings())
     process.run(
         ConsoleOptions(
             bootstrap_servers=bootstrap_servers,
@@ -86,8 +103,9 @@ def console(
             prometheus=_url(prometheus, "--prometheus") if prometheus else None,
             grafana=_url(grafana, "--grafana").url if grafana else "",
             topic_prefix=topic_prefix,
-            services=_services(context, show_service or []),
+            services={name: reference for name, (_, reference) in words.items()},
             savepoints=savepoints_of(pairs(show_savepoint or [], "--show-savepoint"), "--show-savepoint"),
+            checkpoints=_checkpoints(show_checkpoint or [], words, plan_flags),
             allow_writes=allow_writes,
             timeout_s=parse_ms(timeout, "--timeout", 1) / 1000,
             kafka_config=kafka_flags.settings(),
@@ -96,12 +114,39 @@ def console(
     )
 
 
-def _services(context: typer.Context, given: list[str]) -> dict[str, str]:
-    """References by the names of services: this project's, and those that were given. Raises ConfigError."""
+def _words(context: typer.Context, given: list[str]) -> dict[str, tuple[str, str]]:
+    """By the names of services: the words that commands take for them, and their references. Raises ConfigError."""
     tables = service_tables(context)
-    references = [path for paths in KNOWN.values() for path in paths]
-    references += [reference for text in given for reference in services.load_all(text, tables)]
-    return {service_at(reference).name: reference for reference in references}
+    texts = [*[path for paths in KNOWN.values() for path in paths], *given]
+    pairs = [(text, reference) for text in texts for reference in services.load_all(text, tables)]
+    return {service_at(reference).name: (word, reference) for word, reference in pairs}
+
+
+def _checkpoints(
+    addresses: list[str], words: dict[str, tuple[str, str]], flags: Sequence[str]
+) -> list[ShownCheckpoint]:
+    """Raises ConfigError."""
+    shown = []
+    for address in addresses:
+        service = service_of(address, SHOW_CHECKPOINT)
+        if service not in words:
+            raise ConfigError(
+                f"{SHOW_CHECKPOINT} {address}: expected a service that the console knows, found {service}.",
+                "name it with --show-service as well.",
+            )
+        local = ["--local"] if is_local(address) else []
+        plan = [*PROGRAM, "plan", words[service][0], "--checkpoint", address, *local, *flags, "--json"]
+        shown.append(ShownCheckpoint(service, address, plan))
+    return shown
+
+
+def _plan_flags(context: typer.Context, bootstrap_servers: str, topic_prefix: str, kafka: dict[str, str]) -> list[str]:
+    """Settings of Kafka clients have references in place of secrets."""
+    file = config_file(context)
+    prefix = ["--topic-prefix", topic_prefix] if topic_prefix else []
+    settings = [word for name, value in kafka.items() for word in ("--kafka-config", f"{name}={value}")]
+    config = ["--config", str(file)] if file is not None else []
+    return ["--bootstrap-servers", bootstrap_servers, *prefix, *settings, *config]
 
 
 def _url(text: str, flag: str) -> ServiceUrl:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -72,6 +72,7 @@ class Jobs:
         self.extra = extra
         self.prefix = topic_prefix
         self.admin: AdminClient = admin_client(bootstrap_servers, extra)
+        self.there: dict[str, int] = {}  # partitions by topic, as of the last `all`
         self.markers: dict[str, MarkerLog] = {}
         self.letters: dict[str, tuple[float, dict[str, int], bool]] = {}
 
@@ -89,8 +90,18 @@ class Jobs:
 
     def all(self) -> list[Job]:
         """Raises BrokerError."""
-        topics = self.topics()
+        topics = self.there = self.topics()
         return [self._job(name.removesuffix(COMMITS), topics) for name in topics if name.endswith(COMMITS)]
+
+    def ends(self, topics: Iterable[str]) -> dict[str, int]:
+        """Offsets that these topics have had, over all their partitions; a topic that is not there is left out. Raises
+        BrokerError."""
+        partitions = [(self.prefix + name, number) for name in topics for number in range(self.there.get(name, 0))]
+        totals: dict[str, int] = {}
+        for (topic, _), end in log_ends(self.admin, partitions).items():
+            name = topic.removeprefix(self.prefix)
+            totals[name] = totals.get(name, 0) + end
+        return totals
 
     def _job(self, service: str, topics: dict[str, int]) -> Job:
         try:

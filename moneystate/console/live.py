@@ -12,6 +12,7 @@ from typing import Final
 from moneystate.console.endpoints import Endpoints
 from moneystate.console.figures import Figures
 from moneystate.console.jobs import Job, Jobs
+from moneystate.console.rates import Rates
 from moneystate.errors import MoneystateError
 from moneystate.log import get_log
 
@@ -49,6 +50,9 @@ class Live:
     sampled_s: float = float("-inf")
     made: dict[Hashable, asyncio.Task[str]] = field(default_factory=dict)  # since the last look
 
+    def __post_init__(self) -> None:
+        self.rates = Rates(self.source)
+
     async def run(self) -> None:
         while True:
             await self.look()
@@ -70,7 +74,7 @@ class Live:
         is_due = time.monotonic() - self.sampled_s >= EVERY_S
         if is_due:
             self.sampled_s = time.monotonic()
-            await self.endpoints.look()
+            await asyncio.gather(self.endpoints.look(), asyncio.to_thread(self.rates.look))
         async with self.changed:
             self.jobs, self.problem = jobs, problem
             self.looked += 1

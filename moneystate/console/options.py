@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from moneystate.console.compared_states import NamedSavepoint
+from moneystate.console.deployments import ShownCheckpoint
 from moneystate.console.sessions import Sessions, rights_of
 from moneystate.http import ServiceUrl
 from moneystate.serving.client import Target
@@ -48,6 +49,7 @@ class ConsoleOptions:
     topic_prefix: str = ""
     services: Mapping[str, str] = field(default_factory=dict)
     savepoints: Sequence[NamedSavepoint] = ()
+    checkpoints: Sequence[ShownCheckpoint] = ()
     allow_writes: bool = False
     timeout_s: float = 10.0
     kafka_config: dict[str, str] = field(default_factory=dict)

@@ -18,6 +18,7 @@ from moneystate.console.live import Sample
 from moneystate.console.servers import Asked, Server
 from moneystate.console.sessions import Viewer
 from moneystate.console.site import Missing, Site
+from moneystate.console.topology import Picture, picture_of, resolved
 from moneystate.query.v1 import status_pb2
 
 STREAM = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
@@ -90,7 +91,8 @@ async def service(site: Site, request: Request, viewer: Viewer) -> Response:
     samples = list(site.live.history.get(shown.name, ()))
     return site.render(
         request, viewer, "service.html", one=shown, faces=site.faces(shown.name), graphs=_graphs(samples),
-        topics=_topics(shown), grafana=site.grafana,
+        topics=_topics(shown), grafana=site.grafana, picture=await _picture(site, shown.name),
+        has_rules=any(its.service == shown.name for its in site.checkpoints),
     )  # fmt: skip
 
 
@@ -99,7 +101,8 @@ async def live_service(site: Site, request: Request, viewer: Viewer) -> Response
 
     async def now() -> str:
         shown = await _one(site, viewer, name)
-        return event("service", site.text(request, viewer, "service_now.html", one=shown))
+        picture = await _picture(site, name)
+        return event("service", site.text(request, viewer, "service_now.html", one=shown, picture=picture))
 
     async def parts() -> AsyncIterator[str]:
         async for _ in site.live.looks():
@@ -115,6 +118,17 @@ async def _one(site: Site, viewer: Viewer, name: str) -> Shown:
         if one.name == name:
             return one
     raise Missing(f"There is no service {name}: it has neither a topic of commits nor a query server here.")
+
+
+async def _picture(site: Site, name: str) -> Picture | None:
+    """None: the console does not know what the service declares."""
+    there = site.live.source.there
+    wirings = [resolved(one, there) for one in await site.wirings()]
+    mine = next((one for one in wirings if one.service == name), None)
+    if mine is None:
+        return None
+    site.live.rates.draw([one.topic for one in (*mine.reads, *mine.writes)])
+    return picture_of(mine, wirings, site.live.rates.of_topics)
 
 
 def _topics(shown: Shown) -> list[str]:

@@ -10,7 +10,16 @@ from typing import Final
 import uvicorn
 from starlette.applications import Starlette
 
-from moneystate.console import login, page_compare, page_faces, page_queries, page_services, page_state, page_topics
+from moneystate.console import (
+    login,
+    page_compare,
+    page_faces,
+    page_queries,
+    page_rules,
+    page_services,
+    page_state,
+    page_topics,
+)
 from moneystate.console.endpoints import Endpoints
 from moneystate.console.jobs import Jobs
 from moneystate.console.live import Live
@@ -32,6 +41,7 @@ PAGES: Final[list[tuple[str, str, Page]]] = [
     (GET, "/services/{service}", page_services.service),
     (GET, "/live/services/{service}", page_services.live_service),
     (GET, "/services/{service}/pages/{face}", page_faces.face),
+    (GET, "/services/{service}/rules", page_rules.rules),
     (GET, "/state", page_state.kinds),
     (GET, "/state/{service}", page_state.key),
     (GET, "/state/{service}/{state}", page_state.records),
@@ -71,6 +81,7 @@ def site_of(options: ConsoleOptions, servers: Servers) -> Starlette:
         hosts=LOCAL if addresses.is_loopback(options.listen) else frozenset(),
         is_secure=bool(options.security.tls_cert),
         savepoints=options.savepoints,
+        checkpoints=options.checkpoints,
         grafana=options.grafana,
     )
     app = application(site, PAGES)

@@ -24,12 +24,14 @@ from moneystate.api.codec import Codec
 from moneystate.console.compared_states import NamedSavepoint
 from moneystate.console.comparisons import Comparisons
 from moneystate.console.decoding import codecs_of
+from moneystate.console.deployments import ShownCheckpoint
 from moneystate.console.faces import Face, faces_of
 from moneystate.console.live import Live
 from moneystate.console.rendering import environment
 from moneystate.console.servers import Asked, Servers
 from moneystate.console.sessions import COOKIE, NeedsLogin, NotAllowed, Sessions, Viewer
 from moneystate.console.topics import Topics
+from moneystate.console.topology import Wiring, wirings_of
 from moneystate.errors import MoneystateError
 
 POLICY: Final = (
@@ -74,10 +76,12 @@ class Site:
     hosts: frozenset[str]
     is_secure: bool
     savepoints: Sequence[NamedSavepoint] = ()
+    checkpoints: Sequence[ShownCheckpoint] = ()
     grafana: str = ""  # URL of the dashboard; empty: there is none
     comparisons: Comparisons = field(default_factory=Comparisons)
     templates: Environment = field(default_factory=environment)
     codecs: dict[bytes, Codec] | None = None
+    wired: list[Wiring] | None = None
 
     def render(
         self, request: Request, viewer: Viewer | None, template: str, status: int = 200, **values: Any
@@ -96,6 +100,12 @@ class Site:
         if self.codecs is None:
             self.codecs = await asyncio.to_thread(codecs_of, list(self.services.values()))
         return self.codecs
+
+    async def wirings(self) -> list[Wiring]:
+        """Of the services that this process can import."""
+        if self.wired is None:
+            self.wired = await asyncio.to_thread(wirings_of, list(self.services.values()))
+        return self.wired
 
     def faces(self, service: str) -> Sequence[Face]:
         return faces_of(self.services[service]) if service in self.services else ()

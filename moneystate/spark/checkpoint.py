@@ -74,6 +74,16 @@ class Checkpoint:
         names = [name for name in self.folder.names(f"{OWN}/rules") if name.endswith(".json")]
         return [self._read(f"{OWN}/rules/{name}") for name in sorted(names)]
 
+    def rules_by_batch(self) -> list[tuple[int, dict[str, Any]]]:
+        """The first planned batch with each of its rules, oldest first, as far as plans of batches are kept."""
+        numbers = sorted(int(name) for name in self.folder.names("offsets") if name.isdigit())
+        hashes = [(number, str(self.offset(number)["rules"])) for number in numbers]
+        firsts = [
+            (number, own) for n, (number, own) in enumerate(hashes) if (n == 0 or hashes[n - 1][1] != own)
+            and self.folder.exists(_rules_file(own))
+        ]  # fmt: skip
+        return [(number, self.rules(own)) for number, own in firsts]
+
     def rules(self, rules_hash: str) -> dict[str, Any]:
         return self._read(_rules_file(rules_hash))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -103,6 +104,11 @@ def test_the_first_page_follows_the_job(page: Page, world: World) -> None:
     before = batch.inner_text()
     world.beat(100)
     until(lambda: batch.inner_text() != before, lambda: f"still batch {before}", WITHIN_S)
+
+
+def test_the_picture_of_a_service_follows_the_rates_of_its_topics(page: Page, world: World) -> None:
+    go(page, world, "/services/notes")
+    page.get_by_text(re.compile(r"^events, [0-9.,]+/s$")).first.wait_for(timeout=WITHIN_S * 1_000)
 
 
 def test_the_slider_goes_through_versions(page: Page, world: World) -> None:

@@ -1,4 +1,4 @@
-"""The page Compare: query servers and a savepoint of one service, beside each other."""
+"""The pages that read checkpoints and savepoints: Compare, and the rules of a job with its next start."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ class Compared(World):
         self._ends([*once, "--checkpoint", str(checkpoint), "--max-record-bytes", "1000000"])
         export = ["checkpoint", "export", "--checkpoint", str(checkpoint), "--out", str(self.savepoint)]
         self._ends([*export, "--service", NOTES, "--quiet"])
+        self.job_flags = ("--max-future", "20m")
         self.jobs = [self._run("notes")]
         servers = [self._serve("notes", folder) for folder in ("first", "second")]
         self.both = [self._listening(process) for process in servers]
         self.addresses = {f"notes {number}": address for number, address in enumerate(self.both)}
-        self.flags = ("--show-savepoint", f"before={self.savepoint}")
+        self.flags = ("--show-savepoint", f"before={self.savepoint}", "--show-checkpoint", str(checkpoint))
         self.console = self._listening(self._console())
         self.addresses["notes"] = self.both[0]
         until(lambda: self.notes_known() >= FIRST, lambda: self.jobs[0].err(), WITHIN_S)
@@ -110,6 +111,16 @@ def test_a_server_at_the_version_of_a_savepoint_equals_it_and_later_ones_differ(
     assert ("text", "second <b>", "first") in texts
 
 
+def test_the_rules_of_a_job_have_a_history_and_the_next_start_is_planned(compared: Compared) -> None:
+    compared.beat(40)
+    page = compared.shown("/services/notes/rules", "since batch")
+    rows = [tuple(row) for row in rows_of(page.text)]
+    assert ("max_future_ms", "1200000") in rows
+    assert ("max_future_ms", "600000", "1200000") in rows
+    assert compared.get("/services/notes/rules", plan="yes").has("Nothing: the same program with the same rules.")
+    assert compared.get("/services/stock/rules").status == 404
+
+
 def test_what_cannot_be_compared_is_told(compared: Compared) -> None:
     server = f"server {compared.both[0]}"
     assert compared.get("/compare", service="notes", one=server, other="savepoint other").status == 404
@@ -117,9 +128,11 @@ def test_what_cannot_be_compared_is_told(compared: Compared) -> None:
     until(lambda: compared.get("/compare", **given).has('role="alert"', "none"), lambda: "no problem", WITHIN_S)
 
 
-def test_a_folder_that_is_no_savepoint_is_refused_at_the_start(own_broker: DevBroker, tmp_path: Path) -> None:
-    arguments = ["console", "--bootstrap-servers", own_broker.bootstrap_servers, "--show-savepoint", f"x={tmp_path}"]
+@pytest.mark.parametrize("flag", ["--show-savepoint x=", "--show-checkpoint "])
+def test_a_folder_that_is_neither_is_refused_at_the_start(flag: str, own_broker: DevBroker, tmp_path: Path) -> None:
+    given = f"{flag}{tmp_path}"
+    arguments = ["console", "--bootstrap-servers", own_broker.bootstrap_servers, *given.split()]
     with JobProcess(arguments, tmp_path) as process:
         done = process.finish(WITHIN_S)
     assert done.code == 2
-    assert f"--show-savepoint x={tmp_path}: expected a savepoint" in done.err
+    assert f"{given}: expected a " in done.err

@@ -27,8 +27,16 @@ def test_the_first_page_has_all_services_with_what_the_broker_and_the_servers_sa
         header = client.call("State.List", s.ListRequest(state="note")).header
     until(lambda: int(shown()["notes"][2]) >= header.version.batch, lambda: str(shown()), WITHIN_S)
     by_name = shown()
-    assert world.addresses["notes"] in by_name["notes"][7]
-    assert "empty_text 1" in by_name["notes"][6]
+    columns = next(row for row in rows_of(world.get("/").text) if row[0] == "service")
+    notes = dict(zip(columns, by_name["notes"], strict=True))
+    assert world.addresses["notes"] in notes["queries"]
+    assert "empty_text 1" in notes["dead letters, 1 h"]
+
+
+def test_a_service_is_drawn_among_its_topics_and_neighbours(world: World) -> None:
+    page = world.get("/services/notes")
+    assert page.has('href="/topics/notes"', 'href="/topics/notes-taken"', 'href="/topics/notes-dead-letters"')
+    assert world.get("/services/stock").has('href="/services/stock-orders"', ">timed stream")
 
 
 def test_pages_run_no_script_of_others_and_cannot_be_framed(world: World) -> None:

@@ -12,7 +12,7 @@ from moneystate.api import exact_json
 from moneystate.api.codec import Codec
 from moneystate.api.job import topic_records
 from moneystate.api.plans import plan_of
-from moneystate.console import decoding, forms, rendering, shown
+from moneystate.console import decoding, forms, rendering, shown, topology
 from tests.console.notes import Taken
 
 FIELDS = [
@@ -129,3 +129,21 @@ def test_durations_and_sizes() -> None:
         "-", "5 ms", "1.5 s", "1 min", "2 h", "2 d",
     ]  # fmt: skip
     assert [rendering.size(count) for count in (5, 2_048, 3 << 20)] == ["5 B", "2.0 KB", "3.0 MB"]
+
+
+def test_a_picture_has_the_neighbours_of_a_service_once_and_arrows_between_columns() -> None:
+    def stream(topic: str) -> topology.Stream:
+        return topology.Stream(topic, topology.EVENTS)
+
+    mine = topology.Wiring("b", (stream("in.*"), stream("x")), (stream("out"),))
+    before = topology.Wiring("a", (), (stream("x"), stream("unread")))
+    after = topology.Wiring("c", (stream("out"), stream("x")), ())
+    known = topology.resolved(mine, ["in.1", "in.2", "other"])
+    assert [one.topic for one in known.reads] == ["in.1", "in.2", "x"]
+    picture = topology.picture_of(known, [known, before, after], {"x": 2.5})
+    assert [one.label for one in picture.boxes] == ["a", "in.1", "in.2", "x", "b", "out", "c"]
+    assert {one.label: one.about for one in picture.boxes}["x"] == "events, 2.5/s"
+    assert len({(one.x, one.y) for one in picture.boxes}) == 7
+    assert len(picture.arrows) == 6
+    assert all(one.x1 < one.x2 for one in picture.arrows)
+    assert all(one.y >= 0 and one.y + topology.HEIGHT <= picture.height for one in picture.boxes)
