@@ -14,10 +14,11 @@ from moneystate.cli.connection import Timeout
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.flag_groups import KafkaFlags, SecurityFlags
 from moneystate.cli.known_services import KNOWN
-from moneystate.cli.option import ADDRESS, PATH, PATH_OR_URI, Panel, check_given, option, pairs, repeated
+from moneystate.cli.option import ADDRESS, NUMBER, PATH, PATH_OR_URI, Panel, check_given, option, pairs, repeated
 from moneystate.cli.options import (
     BootstrapServers,
     Listen,
+    SchemaRegistry,
     TopicPrefix,
 )
 from moneystate.cli.service_config import config_file, service_tables
@@ -73,12 +74,19 @@ def console(
     ] = "",
     listen: Listen = "127.0.0.1:8088",
     topic_prefix: TopicPrefix = "",
+    schema_registry: SchemaRegistry = "",
     allow_writes: Annotated[
         bool, option("allow-writes", "Let readers with the scope state.admin send dead letters again.", Panel.server)
     ] = False,
     state_ca: Annotated[
         str, option("state-ca", "The CA of the query servers' certificates, a PEM file.", Panel.security, PATH)
     ] = "",
+    max_requests: Annotated[
+        int,
+        option(
+            "max-requests", "Pages a second that one caller may load; 0: any number.", Panel.server, NUMBER, least=0
+        ),
+    ] = 100,
     timeout: Timeout = "10s",
 ) -> None:
     """Show what services do, in the browser.
@@ -102,11 +110,13 @@ def console(
             metrics=show_metrics or [],
             prometheus=_url(prometheus, "--prometheus") if prometheus else None,
             grafana=_url(grafana, "--grafana").url if grafana else "",
+            registry_url=schema_registry,
             topic_prefix=topic_prefix,
             services={name: reference for name, (_, reference) in words.items()},
             savepoints=savepoints_of(pairs(show_savepoint or [], "--show-savepoint"), "--show-savepoint"),
             checkpoints=_checkpoints(show_checkpoint or [], words, plan_flags),
             allow_writes=allow_writes,
+            max_requests=float(max_requests),
             timeout_s=parse_ms(timeout, "--timeout", 1) / 1000,
             kafka_config=kafka_flags.settings(),
             security=Security(*security_flags.given()),

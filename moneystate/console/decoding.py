@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -16,6 +16,8 @@ from moneystate.errors import MoneystateError
 
 MOST_BYTES: Final = 64 * 1024  # of a value that are shown
 HEX_WIDTH: Final = 16
+CONFLUENT, CONFLUENT_BYTES = b"\0", 5  # how its values begin: a zero byte and the schema's id
+ReadsRegistered = Callable[[bytes], tuple[str, str]]  # a value as JSON, and its type; raises ValueError
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,14 @@ def codecs_of(references: list[str]) -> dict[bytes, Codec]:
     return codecs
 
 
-def content_of(value: bytes | None, codecs: Mapping[bytes, Codec]) -> Content:
+def content_of(
+    value: bytes | None, codecs: Mapping[bytes, Codec], registered: ReadsRegistered | None = None
+) -> Content:
+    """`registered`: reads values in the Confluent format; None: without a registry."""
     if value is None:
         return Content("none", "", "a tombstone")
+    if value[:1] == CONFLUENT and len(value) >= CONFLUENT_BYTES:
+        return _confluent(value, registered)
     if value[: len(MAGIC)] == MAGIC and len(value) >= HEADER_BYTES:
         return _avro(value, codecs)
     try:
@@ -56,6 +63,17 @@ def content_of(value: bytes | None, codecs: Mapping[bytes, Codec]) -> Content:
     return Content(
         "json" if text[:1] in ("{", "[") else "text", pretty(text) if not cut else text[:MOST_BYTES], "", cut
     )
+
+
+def _confluent(value: bytes, registered: ReadsRegistered | None) -> Content:
+    schema = f"schema {int.from_bytes(value[1:CONFLUENT_BYTES], 'big')} of a registry"
+    if registered is None:
+        return _bytes(value, f"Confluent's format, {schema}: give --schema-registry URL to decode it")
+    try:
+        text, name = registered(value)
+    except ValueError as e:
+        return _bytes(value, f"Confluent's format, {schema}, that cannot be read: {e}")
+    return Content("avro", pretty(text)[:MOST_BYTES], f"{name}, {schema}", max(0, len(text) - MOST_BYTES))
 
 
 def _avro(value: bytes, codecs: Mapping[bytes, Codec]) -> Content:

@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from moneystate.console.sessions import COOKIE, NotAllowed, fields_in
-from moneystate.console.site import AFTER, Site
+from moneystate.console.site import AFTER, Site, TooMany, host_of, too_many
 from moneystate.serving.tokens import BadToken
 
 DAY_S = 86_400
@@ -28,9 +28,12 @@ def routes(site: Site) -> list[Route]:
         if not _is_own(request):
             return site.render(request, None, "login.html", HTTPStatus.FORBIDDEN, why="Another site sent this form.")
         try:
+            site.limit(host_of(request))
             token = (await fields_in(request)).get("token", "").strip().removeprefix("Bearer ").strip()
             if site.sessions.tokens is not None:
                 site.sessions.tokens.check(token)
+        except TooMany as e:
+            return too_many(site, request, None, e)
         except (BadToken, NotAllowed) as e:
             why = f"Expected a valid token, but {e}."
             return site.render(request, None, "login.html", HTTPStatus.FORBIDDEN, why=why)

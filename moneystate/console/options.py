@@ -46,11 +46,13 @@ class ConsoleOptions:
     metrics: Sequence[str] = ()  # HOST:PORT of jobs' metrics
     prometheus: ServiceUrl | None = None
     grafana: str = ""
+    registry_url: str = ""
     topic_prefix: str = ""
     services: Mapping[str, str] = field(default_factory=dict)
     savepoints: Sequence[NamedSavepoint] = ()
     checkpoints: Sequence[ShownCheckpoint] = ()
     allow_writes: bool = False
     timeout_s: float = 10.0
+    max_requests: float = 0.0  # a second of one caller; 0: any number
     kafka_config: dict[str, str] = field(default_factory=dict)
     security: Security = field(default_factory=Security)

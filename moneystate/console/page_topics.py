@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 
 from moneystate.api.codec import Codec
 from moneystate.console.asking import parse_time
-from moneystate.console.decoding import content_of, hex_dump, text_of
+from moneystate.console.decoding import ReadsRegistered, content_of, hex_dump, text_of
 from moneystate.console.jobs import LETTERS
 from moneystate.console.servers import Asked
 from moneystate.console.sessions import NotAllowed, Viewer
@@ -41,9 +41,10 @@ async def topic(site: Site, request: Request, viewer: Viewer) -> Response:
     wanted = _wanted(request.query_params)
     page = await asyncio.to_thread(site.topics.page, name, wanted)
     codecs = await site.known_codecs()
+    shown = await asyncio.to_thread(lambda: [_shown(one, codecs, site.registered) for one in page.records])
     _log.info(f"topic {name} was read", subject=viewer.subject, topic=name, records=len(page.records))
     return site.render(
-        request, viewer, "topic.html", name=name, page=page, records=[_shown(one, codecs) for one in page.records],
+        request, viewer, "topic.html", name=name, page=page, records=shown,
         given=dict(request.query_params), wanted=wanted,
     )  # fmt: skip
 
@@ -62,9 +63,10 @@ async def letter(site: Site, request: Request, viewer: Viewer) -> Response:
     one = await _letter(site, request)
     codecs = await site.known_codecs()
     value = one.letter.value
+    content = await asyncio.to_thread(content_of, value, codecs, site.registered)
     return site.render(
         request, viewer, "letter.html", service=request.path_params["service"], one=one, about=one.about,
-        content=content_of(value, codecs), bytes=hex_dump((value or b"")[:4_096]), key=text_of(one.letter.key),
+        content=content, bytes=hex_dump((value or b"")[:4_096]), key=text_of(one.letter.key),
         text=_editable(value), headers=[(name, text_of(its)) for name, its in one.headers],
         sent=request.query_params.get("sent", ""), may_send=site.allow_writes and ADMIN in viewer.scopes,
     )  # fmt: skip
@@ -145,8 +147,8 @@ def _number(given: QueryParams, name: str) -> int | None:
     return int(text)
 
 
-def _shown(one: Letter, codecs: dict[bytes, Codec]) -> dict[str, Any]:
+def _shown(one: Letter, codecs: dict[bytes, Codec], registered: ReadsRegistered | None) -> dict[str, Any]:
     return {
-        "record": one, "key": text_of(one.key), "content": content_of(one.value, codecs),
+        "record": one, "key": text_of(one.key), "content": content_of(one.value, codecs, registered),
         "headers": [(name, text_of(value)) for name, value in one.headers],
     }  # fmt: skip

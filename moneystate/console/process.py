@@ -24,6 +24,7 @@ from moneystate.console.endpoints import Endpoints
 from moneystate.console.jobs import Jobs
 from moneystate.console.live import Live
 from moneystate.console.options import ConsoleOptions
+from moneystate.console.registered import Registered
 from moneystate.console.servers import Servers
 from moneystate.console.site import Page, Site, application
 from moneystate.console.topics import Topics
@@ -31,6 +32,7 @@ from moneystate.kafka.client import check_reachable
 from moneystate.log import get_log
 from moneystate.serving import addresses
 from moneystate.serving.http_server import Server, address_of, bound
+from moneystate.serving.rates import Rates
 
 _log = get_log(__name__)
 GET, POST = "GET", "POST"
@@ -83,6 +85,8 @@ def site_of(options: ConsoleOptions, servers: Servers) -> Starlette:
         savepoints=options.savepoints,
         checkpoints=options.checkpoints,
         grafana=options.grafana,
+        registered=Registered(options.registry_url).read if options.registry_url else None,
+        limits=Rates(options.max_requests),
     )
     app = application(site, PAGES)
     app.router.routes[:0] = login.routes(site)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -23,7 +25,7 @@ from starlette.staticfiles import StaticFiles
 from moneystate.api.codec import Codec
 from moneystate.console.compared_states import NamedSavepoint
 from moneystate.console.comparisons import Comparisons
-from moneystate.console.decoding import codecs_of
+from moneystate.console.decoding import ReadsRegistered, codecs_of
 from moneystate.console.deployments import ShownCheckpoint
 from moneystate.console.faces import Face, faces_of
 from moneystate.console.live import Live
@@ -33,6 +35,7 @@ from moneystate.console.sessions import COOKIE, NeedsLogin, NotAllowed, Sessions
 from moneystate.console.topics import Topics
 from moneystate.console.topology import Wiring, wirings_of
 from moneystate.errors import MoneystateError
+from moneystate.serving.rates import Rates
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -62,6 +65,14 @@ class Missing(Exception):
     """The page does not exist; the message says what was looked for."""
 
 
+class TooMany(Exception):
+    """A caller asks for more than it may."""
+
+    def __init__(self, wait_s: int) -> None:
+        super().__init__(f"expected fewer requests. Load the page again in {wait_s} s.")
+        self.wait_s = wait_s
+
+
 @dataclass
 class Site:
     """What pages work with. `services`: references by the names of services; `hosts`: names under which browsers may
@@ -77,9 +88,11 @@ class Site:
     is_secure: bool
     savepoints: Sequence[NamedSavepoint] = ()
     checkpoints: Sequence[ShownCheckpoint] = ()
+    limits: Rates = field(default_factory=lambda: Rates(0.0))
     grafana: str = ""  # URL of the dashboard; empty: there is none
     comparisons: Comparisons = field(default_factory=Comparisons)
     templates: Environment = field(default_factory=environment)
+    registered: ReadsRegistered | None = None
     codecs: dict[bytes, Codec] | None = None
     wired: list[Wiring] | None = None
 
@@ -95,6 +108,12 @@ class Site:
             "csrf": "" if viewer is None else self.sessions.csrf(viewer),
         }  # fmt: skip
         return self.templates.get_template(template).render(**shared, **values)
+
+    def limit(self, caller: str) -> None:
+        """Counts a request of a caller. Raises TooMany."""
+        wait_s = self.limits.take(caller, None, 1, time.monotonic())
+        if wait_s:
+            raise TooMany(math.ceil(wait_s))
 
     async def known_codecs(self) -> dict[bytes, Codec]:
         if self.codecs is None:
@@ -137,9 +156,12 @@ def _answering(site: Site, page: Page) -> Callable[[Request], Awaitable[Response
         viewer: Viewer | None = None
         try:
             viewer = site.sessions.viewer(request)
+            site.limit(viewer.token or host_of(request))
             return await page(site, request, viewer)
         except NeedsLogin as e:
             return _to_login(request, bool(str(e)))
+        except TooMany as e:
+            return too_many(site, request, viewer, e)
         except NotAllowed as e:
             return _failed(site, request, viewer, HTTPStatus.FORBIDDEN, str(e))
         except Missing as e:
@@ -164,6 +186,17 @@ def _to_login(request: Request, is_refused: bool) -> Response:
 
 def _failed(site: Site, request: Request, viewer: Viewer | None, status: HTTPStatus, message: str) -> Response:
     return site.render(request, viewer, "error.html", status, title=status.phrase, message=message)
+
+
+def too_many(site: Site, request: Request, viewer: Viewer | None, e: TooMany) -> Response:
+    response = _failed(site, request, viewer, HTTPStatus.TOO_MANY_REQUESTS, str(e))
+    response.headers["Retry-After"] = str(e.wait_s)
+    return response
+
+
+def host_of(request: Request) -> str:
+    """The address of a browser."""
+    return "" if request.client is None else request.client.host
 
 
 def _no_page(site: Site) -> Callable[[Request, Exception], Awaitable[Response]]:

@@ -17,11 +17,11 @@ from moneystate.ingest.bodies import Documents, decompressed, documents, kind_of
 from moneystate.ingest.callers import Caller, Callers, header
 from moneystate.ingest.keys import RequestKey, request_key
 from moneystate.ingest.metrics import Metrics
-from moneystate.ingest.rates import Rates
 from moneystate.ingest.refusals import MAX_PROBLEMS, Found, Refused, too_large
 from moneystate.ingest.room import Room
 from moneystate.ingest.topics import Outgoing, Topic
 from moneystate.ingest.writing import Writing
+from moneystate.serving.rates import Rates
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

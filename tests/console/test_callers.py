@@ -15,8 +15,9 @@ from moneystate.console.options import Security
 from moneystate.console.site import AFTER
 from moneystate.devbroker import DevBroker
 from moneystate.errors import ConfigError
-from tests.console.world import World, rows_of
+from tests.console.world import WITHIN_S, World, rows_of
 from tests.query.certificates import Pki
+from tests.waiting import until
 
 READ, ALL = "state.read", "state.read state.read.personal state.admin"
 
@@ -44,6 +45,7 @@ class Guarded(World):
 def guarded(own_broker: DevBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     pki = Pki(tmp_path_factory.mktemp("pki"))
     with Guarded(own_broker.bootstrap_servers, tmp_path_factory.mktemp("world"), pki) as running:
+        running.shown_to(running.cookie(ALL), "/state/notes?key=plain", "Ann")
         yield running
 
 
@@ -110,3 +112,17 @@ def test_other_machines_reach_it_with_tls_and_tokens_only(tmp_path: Path) -> Non
         with pytest.raises(ConfigError, match="expected a loopback address"):
             Security(**flags).check("0.0.0.0:8088")
     Security(tls_cert=pki.cert, tls_key=pki.key, token_key=pki.token_key).check("0.0.0.0:8088")
+
+
+def test_a_caller_that_asks_too_often_waits(own_broker: DevBroker, tmp_path: Path) -> None:
+    console = World(own_broker.bootstrap_servers, tmp_path, "--max-requests", "1", services=())
+    console.addresses = {}
+    with console.stack:
+        console.console = console.listening(console.run_console())
+        replies = [console.get("/topics") for _ in range(20)]
+        refused = [reply for reply in replies if reply.status == 429]
+        assert refused
+        assert all(int(reply.headers["retry-after"]) >= 1 for reply in refused)
+        assert refused[0].has("expected fewer requests")
+        assert console.get("/static/console.css").status == 200
+        until(lambda: console.get("/topics").status == 200, lambda: "still refused", WITHIN_S)

@@ -33,10 +33,10 @@ class Compared(World):
         self.job_flags = ("--max-future", "20m")
         self.jobs = [self._run("notes")]
         servers = [self._serve("notes", folder) for folder in ("first", "second")]
-        self.both = [self._listening(process) for process in servers]
+        self.both = [self.listening(process) for process in servers]
         self.addresses = {f"notes {number}": address for number, address in enumerate(self.both)}
         self.flags = ("--show-savepoint", f"before={self.savepoint}", "--show-checkpoint", str(checkpoint))
-        self.console = self._listening(self._console())
+        self.console = self.listening(self.run_console())
         self.addresses["notes"] = self.both[0]
         until(lambda: self.notes_known() >= FIRST, lambda: self.jobs[0].err(), WITHIN_S)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import shlex
 from decimal import Decimal
+from io import BytesIO
 
+import fastavro
 import pytest
 
 from moneystate.api import exact_json
@@ -13,7 +15,9 @@ from moneystate.api.codec import Codec
 from moneystate.api.job import topic_records
 from moneystate.api.plans import plan_of
 from moneystate.console import decoding, forms, rendering, shown, topology
+from moneystate.console.registered import Registered
 from tests.console.notes import Taken
+from tests.formats.registry_server import RegistryServer
 
 FIELDS = [
     {"name": "key", "type": "string"},
@@ -147,3 +151,24 @@ def test_a_picture_has_the_neighbours_of_a_service_once_and_arrows_between_colum
     assert len(picture.arrows) == 6
     assert all(one.x1 < one.x2 for one in picture.arrows)
     assert all(one.y >= 0 and one.y + topology.HEIGHT <= picture.height for one in picture.boxes)
+
+
+def test_values_of_a_registry_are_decoded_with_the_schema_that_they_name() -> None:
+    fields = [
+        {"name": "id", "type": "string"},
+        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+    ]
+    schema = {"type": "record", "name": "Sold", "namespace": "shop", "fields": fields}
+    with RegistryServer() as server:
+        number = server.add(schema)
+        body = BytesIO()
+        fastavro.schemaless_writer(body, schema, {"id": "s1", "price": Decimal("1.10")})
+        value = b"\0" + number.to_bytes(4, "big") + body.getvalue()
+        read = Registered(server.url).read
+        content = decoding.content_of(value, {}, read)
+        assert (content.kind, content.about) == ("avro", f"shop.Sold, schema {number} of a registry")
+        assert json.loads(content.text) == {"id": "s1", "price": "1.10"}
+        assert "cannot be read" in decoding.content_of(value[:7], {}, read).about
+        unknown = decoding.content_of(b"\0" + (number + 7).to_bytes(4, "big") + body.getvalue(), {}, read)
+        assert (unknown.kind, "cannot be read" in unknown.about) == ("bytes", True)
+    assert "give --schema-registry URL" in decoding.content_of(value, {}).about

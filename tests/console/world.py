@@ -93,8 +93,8 @@ class World:
         self.first_readings()
         self.jobs = [self._run(name) for name in self.services]
         serving = {name: self._serve(name) for name in self.services}
-        self.addresses = {name: self._listening(process) for name, process in serving.items()}
-        self.console = self._listening(self._console())
+        self.addresses = {name: self.listening(process) for name, process in serving.items()}
+        self.console = self.listening(self.run_console())
         if not self.server_flags:
             for name in self.services:
                 self.client(name)
@@ -163,7 +163,7 @@ class World:
     def _more(self, name: str) -> list[str]:
         return ["--config", str(self.folder / "services.toml")] if name == "rollups" else []
 
-    def _console(self) -> JobProcess:
+    def run_console(self) -> JobProcess:
         states = [word for address in self.addresses.values() for word in ("--state", address)]
         arguments = ["console", "--bootstrap-servers", self.servers, "--listen", "127.0.0.1:0", *states]
         return self._started([*arguments, "--show-service", NOTES, *self.flags])
@@ -171,7 +171,7 @@ class World:
     def _started(self, arguments: list[str]) -> JobProcess:
         return self.stack.enter_context(JobProcess(arguments, self.folder))
 
-    def _listening(self, process: JobProcess) -> str:
+    def listening(self, process: JobProcess) -> str:
         addresses = until(lambda: LISTENING.findall(process.out() + process.err()), process.err, WITHIN_S)
         return str(addresses[0])
 

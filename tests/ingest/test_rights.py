@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moneystate.ingest.rates import Rates
 from moneystate.ingest.rights import EVERYTHING, rights_of
+from moneystate.serving.rates import Rates
 from moneystate.serving.tokens import BadToken
 from tests.budget import examples
 

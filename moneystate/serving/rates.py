@@ -1,7 +1,7 @@
-"""Limits how many records a caller may send in a second.
+"""Limits how many units a caller may ask for in a second: records that it sends, or pages that it loads.
 
-Each caller has a bucket that holds the records of one second. A request is let in while the bucket is not empty, and
-may leave it in debt. So an array larger than the bucket is not refused for ever, and the rate holds over time.
+Each caller has a bucket that holds the units of one second. A request is let in while the bucket is not empty, and may
+leave it in debt. So a request larger than the bucket is not refused for ever, and the rate holds over time.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Rates:
     """The buckets of all callers. Time is an argument, in seconds."""
 
     def __init__(self, rate: float) -> None:
-        self.rate = rate  # records a second of a caller whose token has no limit of its own; 0: none
+        self.rate = rate  # units a second of a caller without a limit of its own; 0: no limit
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
-    def take(self, caller: str, own_rate: float | None, records: int, now_s: float) -> float:
-        """0 if the records are let in, else the seconds until they would be."""
+    def take(self, caller: str, own_rate: float | None, units: int, now_s: float) -> float:
+        """0 if the request is let in, else the seconds until it would be."""
         rate = self.rate if own_rate is None else own_rate
         if not rate:
             return 0.0
@@ -38,7 +38,7 @@ class Rates:
         bucket.at_s = now_s
         if bucket.level < 1:
             return (1 - bucket.level) / rate
-        bucket.level -= records
+        bucket.level -= units
         return 0.0
 
     def _bucket(self, caller: str, rate: float, now_s: float) -> _Bucket:
