@@ -73,12 +73,32 @@ class Note:
     text: str
 
 
-Block: TypeAlias = Graph | Rows | Note
+@dataclass(frozen=True)
+class Spot:
+    """A place of a heat map. `level`: its color, 0 (good) to 4 (bad); `about`: the same in words."""
+
+    text: str
+    level: int
+    about: str
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """`rows`: by label, a spot for each column; None: there is none."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Mapping[str, Sequence[Spot | None]]
+    empty: str = "nothing"
+
+
+Block: TypeAlias = Graph | Rows | Note | HeatMap
 
 
 @dataclass(frozen=True)
 class Face:
-    """A page. `needs`: choices that must be filled in before `show` is called."""
+    """A page. `needs`: choices that must be filled in before `show` is called; `service`: whose page it is where a
+    folder has several services; empty: each has it."""
 
     name: str
     title: str
@@ -86,6 +106,7 @@ class Face:
     show: Callable[[Ask, Mapping[str, str]], Sequence[Block]]
     choices: Sequence[Choice] = field(default_factory=tuple)
     needs: tuple[str, ...] = ()
+    service: str = ""
 
 
 def faces_of(reference: str) -> Sequence[Face]:

@@ -127,7 +127,8 @@ class Site:
         return self.wired
 
     def faces(self, service: str) -> Sequence[Face]:
-        return faces_of(self.services[service]) if service in self.services else ()
+        known = faces_of(self.services[service]) if service in self.services else ()
+        return [face for face in known if face.service in ("", service)]
 
 
 def application(site: Site, routes: list[tuple[str, str, Page]]) -> Starlette:

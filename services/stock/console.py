@@ -23,10 +23,10 @@ def holds(ask: Ask, given: Mapping[str, str]) -> Sequence[Block]:
 FACES: Final = (
     Face(
         "levels", "Levels", "what a pool has of each sku", levels,
-        (Choice("pool", "Pool"), Choice("prefix", "Sku begins with")), ("pool",),
+        (Choice("pool", "Pool"), Choice("prefix", "Sku begins with")), ("pool",), "stock",
     ),
     Face(
         "holds", "Holds", "reservations that hold a sku", holds,
-        (Choice("pool", "Pool"), Choice("sku", "Sku")), ("pool", "sku"),
+        (Choice("pool", "Pool"), Choice("sku", "Sku")), ("pool", "sku"), "stock",
     ),
 )  # fmt: skip

@@ -14,7 +14,7 @@ from moneystate.api import exact_json
 from moneystate.api.codec import Codec
 from moneystate.api.job import topic_records
 from moneystate.api.plans import plan_of
-from moneystate.console import decoding, forms, rendering, shown, topology
+from moneystate.console import decoding, faces, forms, rendering, shown, topology
 from moneystate.console.registered import Registered
 from tests.console.notes import Taken
 from tests.formats.registry_server import RegistryServer
@@ -172,3 +172,12 @@ def test_values_of_a_registry_are_decoded_with_the_schema_that_they_name() -> No
         unknown = decoding.content_of(b"\0" + (number + 7).to_bytes(4, "big") + body.getvalue(), {}, read)
         assert (unknown.kind, "cannot be read" in unknown.about) == ("bytes", True)
     assert "give --schema-registry URL" in decoding.content_of(value, {}).about
+
+
+def test_a_heat_map_is_a_table_with_texts() -> None:
+    block = faces.HeatMap("Share <1>", ["10:00", "10:15"], {"today": [faces.Spot("99.0", 2, "1 missing"), None]})
+    page = rendering.environment().from_string('{% import "parts.html" as parts with context %}{{ parts.heat(block) }}')
+    html = page.render(block=block)
+    assert '<td class="heat-2" title="1 missing">99.0</td><td></td>' in html
+    assert "Share &lt;1&gt;" in html
+    assert '<th scope="row">today</th>' in html
