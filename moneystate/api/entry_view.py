@@ -140,6 +140,11 @@ class _Rows:
             if row is not None and value in index_order.encode_all(index.by, row, repr(index)):
                 yield match.owner.decode(), row
 
+    def find_any(
+        self, index: TableIndex[Any, Any], values: Iterable[Any], at_ms: int | None
+    ) -> list[tuple[str, Any]]:  # fmt: skip
+        return sorted({key: row for by in values for key, row in self.find(index, by, at_ms)}.items())
+
 
 class ReadEntries(Protocol):
     """Entries of all key groups, of one version."""

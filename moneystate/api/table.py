@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -20,6 +20,10 @@ class TableAccess(Protocol):
     def get(self, key: TableKey, at_ms: int | None) -> object | None: ...
 
     def find(self, index: TableIndex[Any, Any], by: Any, at_ms: int | None) -> Iterator[tuple[str, Any]]: ...
+
+    def find_any(
+        self, index: TableIndex[Any, Any], values: Iterable[Any], at_ms: int | None
+    ) -> list[tuple[str, Any]]: ...  # fmt: skip
 
 
 class Table(Generic[S]):
@@ -39,6 +43,12 @@ class Table(Generic[S]):
     def find(self, index: TableIndex[S, V], by: V, *, at: int | None = None) -> Iterator[tuple[str, S]]:
         """Keys and rows with this index value, ordered by key. `at`: as for `get`. Not in a local table."""
         return self._access.find(index, by, at)
+
+    def find_any(
+        self, index: TableIndex[S, V], values: Iterable[V], *, at: int | None = None
+    ) -> list[tuple[str, S]]:  # fmt: skip
+        """Like `find`, for rows with one of these values or more, each once."""
+        return self._access.find_any(index, values, at)
 
     def __getitem__(self, key: TableKey) -> S:
         """Like `get`, for a row that must exist. Raises KeyError."""

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from moneystate.api import index_order
 from moneystate.api.decoded_rows import DecodedRows
 from moneystate.api.json_topic import AVRO
 from moneystate.api.shapes import is_immutable
@@ -143,14 +142,28 @@ class TableCopy:
         self, index: TableIndex[Any, Any], by: Any, now_ms: int, at_ms: int | None
     ) -> Iterator[tuple[str, Any]]:  # fmt: skip
         """Keys and rows that a step at `now_ms` gets, ordered by key."""
+        of_index = self._index(index)
+        return self._found(of_index, of_index.form(by), now_ms, at_ms)
+
+    def find_any(
+        self, index: TableIndex[Any, Any], values: Iterable[Any], now_ms: int, at_ms: int | None
+    ) -> list[tuple[str, Any]]:  # fmt: skip
+        """Those with one of the values or more, each once."""
+        of_index = self._index(index)
+        forms = [of_index.form(by) for by in values]
+        rows_of = {form: self._found(of_index, form, now_ms, at_ms) for form in forms if form in of_index.keys}
+        if len(rows_of) == 1:
+            return list(*rows_of.values())
+        return sorted({key: row for rows in rows_of.values() for key, row in rows}.items())
+
+    def _index(self, index: TableIndex[Any, Any]) -> IndexKeys:
         of_index = self.indices.get(index)
         if of_index is None:
             raise StepError(f"{index!r} is not an index of {self.planned.table!r}.", "use an index of the table.")
-        value = index_order.encode(by, index)
-        return self._found(of_index, value, now_ms, at_ms) if value in of_index.keys else iter(())
+        return of_index
 
     def _found(
-        self, of_index: IndexKeys, value: bytes, now_ms: int, at_ms: int | None
+        self, of_index: IndexKeys, value: str | bytes, now_ms: int, at_ms: int | None
     ) -> Iterator[tuple[str, Any]]:  # fmt: skip
         for key, text in of_index.in_order(value):
             row = self.get(key, now_ms, at_ms)
@@ -199,6 +212,12 @@ class CopyAccess:
     def find(self, index: TableIndex[Any, Any], by: Any, at_ms: int | None) -> Iterator[tuple[str, Any]]:
         self._check_history(at_ms)
         return self.copy.find(index, by, self.now_ms, at_ms)
+
+    def find_any(
+        self, index: TableIndex[Any, Any], values: Iterable[Any], at_ms: int | None
+    ) -> list[tuple[str, Any]]:  # fmt: skip
+        self._check_history(at_ms)
+        return self.copy.find_any(index, values, self.now_ms, at_ms)
 
     def _check_history(self, at_ms: int | None) -> None:
         if at_ms is not None and not self.copy.history_ms:

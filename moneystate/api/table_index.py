@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from moneystate.api import index_order
@@ -14,13 +15,24 @@ class IndexKeys:
 
     def __init__(self, index: TableIndex[Any, Any]) -> None:
         self.index = index
-        self.keys: dict[bytes, set[bytes]] = {}
-        self.ordered: dict[bytes, list[tuple[bytes, str]]] = {}  # of the values that were looked up
+        self.keys: dict[str | bytes, set[bytes]] = {}  # by the forms of values
+        self.ordered: dict[str | bytes, list[tuple[bytes, str]]] = {}  # of the values that were looked up
 
-    def values(self, row: Any) -> set[bytes]:
-        """Raises StepError."""
+    def form(self, value: Any) -> str | bytes:
+        """Equal for equal values: a text as it is, others encoded. Encoding takes longer than looking up. Raises
+        ServiceError for a value that an index cannot have."""
+        if type(value) is str:
+            return value
+        if isinstance(value, tuple) and len(value) == 1:  # equal to its part
+            value = value[0]
+        return str.__str__(value) if isinstance(value, str) else index_order.encode(value, self.index)
+
+    def values(self, row: Any) -> set[str | bytes]:
+        """The forms of the row's values. Raises StepError."""
         try:
-            return index_order.encode_all(self.index.by, row, repr(self.index))
+            by = self.index.by(row)
+            values: Iterable[Any] = () if by is None else by if isinstance(by, list) else (by,)
+            return {self.form(value) for value in values}
         except MoneystateError:
             raise
         except Exception as e:
@@ -29,11 +41,14 @@ class IndexKeys:
                 "fix the function; it may return None to leave a row out of the index.",
             ) from e
 
-    def in_order(self, value: bytes) -> list[tuple[bytes, str]]:
+    def in_order(self, value: str | bytes) -> list[tuple[bytes, str]]:
         """The keys of a value, also as texts."""
         ordered = self.ordered.get(value)
         if ordered is None:
-            ordered = self.ordered[value] = [(key, key.decode()) for key in sorted(self.keys[value])]
+            keys = self.keys.get(value)
+            if keys is None:
+                return []
+            ordered = self.ordered[value] = [(key, key.decode()) for key in sorted(keys)]
         return ordered
 
     def add(self, key: bytes, row: Any) -> None:

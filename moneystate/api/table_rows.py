@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from moneystate.api.cells import Cell, RecordKind
@@ -35,6 +35,11 @@ class OwnRow:
         return None if version is None else version.row
 
     def find(self, index: TableIndex[Any, Any], by: Any, at_ms: int | None) -> Iterator[tuple[str, Any]]:
+        raise AssertionError("a local table has no index")
+
+    def find_any(
+        self, index: TableIndex[Any, Any], values: Iterable[Any], at_ms: int | None
+    ) -> list[tuple[str, Any]]:  # fmt: skip
         raise AssertionError("a local table has no index")
 
 

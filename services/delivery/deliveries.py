@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from json.encoder import encode_basestring as quote
 
 from services.delivery.records import Delivery, Endpoint, Event, RowPlace, Subscription
@@ -54,8 +53,7 @@ def sequence_of(event: Event, time_ms: int) -> str:
 
 def rest_of_id(topic: str, partition: int, offset: int, event_id: str) -> bytes:
     """What the ids of an event's deliveries have in common."""
-    place = json.dumps([topic, partition, offset, event_id], ensure_ascii=False, separators=(",", ":"))
-    return f",{place[1:]}".encode()
+    return f",{quote(topic)},{partition},{offset},{quote(event_id)}]".encode()
 
 
 def delivery_id(subscription_id: str, rest: bytes) -> str:

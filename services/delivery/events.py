@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from json.encoder import encode_basestring as quote
 from typing import Any, Final, NoReturn
 
 import moneystate as ms
@@ -39,7 +40,7 @@ def event_decoder(events: Events, number: int) -> Callable[[ms.Message], Event]:
         tenant = read_tenant(message, body) or None
         return Event(
             key=tenant or _key(message.key) or event_id,
-            identity=json.dumps([message.topic, source, tenant, event_id], separators=(",", ":")),
+            identity=f"[{quote(message.topic)},{quote(source)},{quote(tenant or '')},{quote(event_id)}]",
             input=number,
             number=message.partition + (hash_of(message.topic) if has_hash else 0),
             topic=message.topic,
@@ -65,13 +66,16 @@ def event_decoder(events: Events, number: int) -> Callable[[ms.Message], Event]:
 def document(body: bytes) -> Any:
     """Raises ValueError unless the body is JSON in UTF-8, as RFC 8259 has it."""
     try:
-        return json.loads(body.decode(), parse_constant=_refuse)
+        return _JSON.decode(body.decode())
     except RecursionError:
         raise ValueError("JSON with too many levels") from None
 
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
+
+
+_JSON: Final = json.JSONDecoder(parse_constant=_refuse)  # json.loads would make one for each body
 
 
 def _reader(place: str) -> ReadText:

@@ -16,7 +16,7 @@ import json
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import moneystate as ms
 from moneystate.api.tables import TableIndex
@@ -75,22 +75,12 @@ def is_type_of(types: ms.Json, type: str) -> bool:
     return not set(types.value()).isdisjoint(types_of(type))
 
 
-class Candidates(NamedTuple):
-    """Subscriptions whose type and scope match, by id, in the order of ids."""
-
-    rows: list[tuple[str, Subscription]]
-    has_filter: bool
-
-
 def candidates(
     table: ms.Table[Subscription], index: TableIndex[Subscription, str], type: str, tenant: str | None,
     department: str | None, as_of_ms: int | None = None,
-) -> Candidates:  # fmt: skip
-    """`as_of_ms`: None: the time of the step."""
-    rows: dict[str, Subscription] = {}
-    for text in looked_up(type, tenant, department):
-        rows.update(table.find(index, text, at=as_of_ms))
-    return Candidates(sorted(rows.items()), any(row.filter is not None for row in rows.values()))
+) -> list[tuple[str, Subscription]]:  # fmt: skip
+    """Subscriptions whose type and scope match, by id, in the order of ids. `as_of_ms`: None: the time of the step."""
+    return table.find_any(index, looked_up(type, tenant, department), at=as_of_ms)
 
 
 class Filter:
@@ -107,7 +97,7 @@ class Filter:
 @lru_cache(maxsize=100_000)
 def filter_of(text: str) -> Filter:
     """From the text of a row's filter."""
-    fields: dict[str, Any] = _parsed(text)
+    fields: dict[str, Any] = _JSON.decode(text)
     return Filter(
         {name: frozenset(map(_scalar, its if isinstance(its, list) else [its])) for name, its in fields.items()}
     )
@@ -115,12 +105,8 @@ def filter_of(text: str) -> Filter:
 
 def filtered_body(body: bytes) -> Mapping[str, Any]:
     """The fields of a body. One that is no object has none."""
-    document = _parsed(body.decode())
+    document = _JSON.decode(body.decode())
     return document if isinstance(document, dict) else {}
-
-
-def _parsed(text: str) -> Any:
-    return json.loads(text, parse_float=_number)
 
 
 def _number(text: str) -> Any:
@@ -128,6 +114,9 @@ def _number(text: str) -> Any:
         return Decimal(text)
     except InvalidOperation:  # its exponent has some twenty digits
         return (text,)
+
+
+_JSON: Final = json.JSONDecoder(parse_float=_number)
 
 
 def _scalar(value: Any) -> Any:

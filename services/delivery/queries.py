@@ -34,7 +34,7 @@ def declare_queries(
         table = view.table(subscriptions)
         rows: list[tuple[str, Subscription | None]] = [(id, table.get(id, at=event.time))]
         if not id:
-            rows = [*candidates(table, by_match, event.type, event.tenant, event.department, event.time).rows]
+            rows = [*candidates(table, by_match, event.type, event.tenant, event.department, event.time)]
         rest = rest_of_id(event.topic, event.partition, event.offset, event.event_id)
         for its, row in rows:
             yield verdict(view, event, its, row, rest)

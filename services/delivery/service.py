@@ -58,11 +58,12 @@ class DeliveryService:
         endpoints: ms.Table[r.Endpoint], routed: ms.Entries[r.Routed],
     ) -> None:  # fmt: skip
         matching = candidates(subscriptions, self.by_match, e.type, e.tenant, e.department)
+        has_filter = any(row.filter is not None for _, row in matching)
         if ctx.rules.why_retention_ms:
-            routed.put(routed_id(e), routed_of(e, ctx.now, matching.has_filter))
-        body = filtered_body(e.body) if matching.has_filter else {}
+            routed.put(routed_id(e), routed_of(e, ctx.now, has_filter))
+        body = filtered_body(e.body) if has_filter else {}
         made = Deliveries(e, ctx.now)
-        for id, row in matching.rows:
+        for id, row in matching:
             if row.filter is not None and not filter_of(row.filter.text).matches(body):
                 continue
             endpoint = endpoints.get(row.endpoint_id)

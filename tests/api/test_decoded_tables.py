@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from enum import Enum
 
 import pytest
 
@@ -17,6 +18,10 @@ from moneystate.testing.generated import run_generated
 
 S = 1_000
 HISTORY_MS = 20 * S
+
+
+class Tier(str, Enum):  # noqa: UP042 -- its str() is another text
+    GOLD = "gold"
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,8 @@ def plan_of(message: ms.Message) -> Plan | None:
 
 service = ms.Service("plans")
 plans = service.table("plans", Plan, decode=plan_of, history_ms=HISTORY_MS)
-by_tier = service.index("by_tier", of=plans, by=lambda p: p.tier or None)
+by_tier = service.index("by_tier", of=plans, by=lambda p: p.tier.split("+") if p.tier else None)
+by_place = service.index("by_place", of=plans, by=lambda p: (p.partition, p.offset))
 asked = service.input("asked", Asked, key="number", time=ms.arrival, format="json")
 answered = service.output("answered", Answered, key="number", format="json")
 changed = service.output("changed", Changed, key="name", format="json")
@@ -70,7 +76,8 @@ changed = service.output("changed", Changed, key="name", format="json")
 @service.on(asked, plans)
 def answer(ctx: ms.Context[None], e: Asked, plans: ms.Table[Plan]) -> None:
     at = ctx.now - e.back_ms if e.back_ms else None
-    rows = plans.find(by_tier, e.tier, at=at)
+    tiers = e.tier.split("|")
+    rows = plans.find_any(by_tier, tiers, at=at) if len(tiers) > 1 else plans.find(by_tier, e.tier, at=at)
     ctx.emit(answered, Answered(e.number, [f"{key} {row.partition}/{row.offset}" for key, row in rows]))
 
 
@@ -163,6 +170,34 @@ def test_rows_by_index_as_of_a_time(seed: int) -> None:
     assert b.ask(of_tier, "gold", 21 * S) == ["b"]
     assert b.ask(of_tier, "gold", 9 * S) == []
     b.end()
+
+
+def test_rows_with_one_of_several_values_are_told_once() -> None:
+    b = bench()
+    b.rows(plans, {"b": tier("gold+tin"), "a": tier("tin"), "c": tier("iron")}, arrival_ms=10 * S)
+    b.rows(plans, {"c": tier("gold")}, arrival_ms=20 * S)
+    ask(b, 1, "tin|gold|none", 12 * S)
+    ask(b, 2, "tin|gold", 21 * S)
+    ask(b, 3, "gold|iron", 22 * S, back_ms=11 * S)
+    ask(b, 4, "none|neither", 22 * S)
+    assert answers(b) == {1: ["a 0/1", "b 0/0"], 2: ["a 0/1", "b 0/0", "c 0/3"], 3: ["b 0/0", "c 0/2"], 4: []}
+
+    def in_query(view: ms.View) -> list[str]:
+        return [key for key, _ in view.table(plans).find_any(by_tier, ["tin", "gold"], at=15 * S)]
+
+    assert b.ask(in_query) == ["a", "b"]
+
+
+def test_values_of_all_forms_find_rows() -> None:
+    b = bench()
+    b.rows(plans, {"a": tier("gold")}, arrival_ms=S)
+    ask(b, 1, "gold", 2 * S)
+    b.advance(1)
+    copy = b._member("plans").run.copies.access(b.plan.tables["plans"], 3 * S)
+    assert [key for key, _ in copy.find(by_tier, ("gold",), None)] == ["a"]
+    assert [key for key, _ in copy.find(by_tier, Tier.GOLD, None)] == ["a"]
+    assert [key for key, _ in copy.find(by_place, (0, 0), None)] == ["a"]
+    assert list(copy.find(by_place, (0, 1), None)) == []
 
 
 def test_generated_records_leave_such_a_table_out() -> None:

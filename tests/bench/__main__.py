@@ -1,7 +1,7 @@
 """`python -m tests.bench KIND`, of which there are backlog, apply, services, latency, scale, steady, rollups-backlog,
 rollups-queries, rollups-steady, query, bootstrap, gaps, reconciliation, stock, stock-latency, changes-latency,
-large-pool, console, maps, together, ingest, telemetry, rescale, replicas, executors, costs, start, tables, partitioning
-and memory: see --help of each."""
+large-pool, console, maps, together, ingest, telemetry, rescale, replicas, executors, costs, start, tables,
+partitioning, delivery and memory: see --help of each."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from tests.bench import (
     changes_latency,
     console,
     costs,
+    delivery,
     executors,
     gaps,
     ingest,
@@ -182,6 +183,7 @@ KINDS = {
     "replicas": replicas.main,
     "executors": executors.main,
     "costs": costs.main,
+    "delivery": delivery.main,
     "partitioning": partitioning.main,
     "tables": tables.main,
     "topics": topics.main,
