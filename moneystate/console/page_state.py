@@ -9,16 +9,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moneystate.api import exact_json
-from moneystate.console.asking import parse_at, parse_index_value, parse_version
+from moneystate.console.asking import parse_at, parse_index_value, parse_time, parse_version
+from moneystate.console.decoding import content_of
 from moneystate.console.page_queries import AT_TIME, AT_VERSION, served
 from moneystate.console.servers import Asked, Server
 from moneystate.console.sessions import Viewer
 from moneystate.console.shown import Cell, Table, differences, field_of, fields, whole
 from moneystate.console.site import Site
+from moneystate.log import get_log
+from moneystate.serving.callers import READ_PERSONAL
 from moneystate.state.v1 import state_pb2 as s
 
 PAGE: Final = 50
 COLUMNS: Final = 8  # of a list
+MOST_EVENTS: Final = 100  # of a page of causes
+_log = get_log(__name__)
 
 
 async def kinds(site: Site, request: Request, viewer: Viewer) -> Response:
@@ -96,8 +101,34 @@ async def record(site: Site, request: Request, viewer: Viewer) -> Response:
     return site.render(
         request, viewer, "record.html", server=server, name=name, now=now, problem=problem, explained=explained,
         shown=None if now is None else _record(now.records[0]), steps=_steps(explained), since=since, changed=changed,
-        **pinned,
+        may_see_events=READ_PERSONAL in viewer.scopes and server.service in site.services, **pinned,
     )  # fmt: skip
+
+
+async def causes(site: Site, request: Request, viewer: Viewer) -> Response:
+    """The events behind a version of a record. They have all their fields, so the scope for personal ones is needed."""
+    viewer.needs(READ_PERSONAL)
+    given, service = request.query_params, request.path_params["service"]
+    inquiry = await site.inquiry(service)
+    since, before = (_watermark(given.get(name, "")) for name in ("since", "before"))
+    written_at_ms = _watermark(given.get("written", ""))
+    if written_at_ms is None:
+        raise Asked("INVALID_ARGUMENT", "written: expected when the version was written, in ms.")
+    behind = await asyncio.to_thread(inquiry.causes, given.get("key", ""), since, before, written_at_ms)
+    codecs = await site.known_codecs()
+    _log.info(f"events of {service} were read", subject=viewer.subject, records=behind.read, shown=len(behind.events))
+    contents = await asyncio.to_thread(
+        lambda: [content_of(one.record.value, codecs, site.registered) for one in behind.events[:MOST_EVENTS]]
+    )
+    return site.render(
+        request, viewer, "causes.html", service=service, key=given.get("key", ""), behind=behind,
+        events=list(zip(behind.events, contents, strict=False)),
+    )  # fmt: skip
+
+
+def _watermark(text: str) -> int | None:
+    """Raises Asked."""
+    return parse_time(text) if text else None
 
 
 async def _changed(site: Site, viewer: Viewer, server: Server, name: s.RecordName, since: str, now: Any) -> Table:

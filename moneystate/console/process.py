@@ -48,6 +48,7 @@ PAGES: Final[list[tuple[str, str, Page]]] = [
     (GET, "/state/{service}", page_state.key),
     (GET, "/state/{service}/{state}", page_state.records),
     (GET, "/state/{service}/{state}/record", page_state.record),
+    (GET, "/state/{service}/{state}/events", page_state.causes),
     (GET, "/queries", page_queries.queries),
     (GET, "/queries/{service}/{query}", page_queries.query),
     (GET, "/compare", page_compare.compare),
@@ -85,6 +86,7 @@ def site_of(options: ConsoleOptions, servers: Servers) -> Starlette:
         savepoints=options.savepoints,
         checkpoints=options.checkpoints,
         grafana=options.grafana,
+        registry_url=options.registry_url,
         registered=Registered(options.registry_url).read if options.registry_url else None,
         limits=Rates(options.max_requests),
     )

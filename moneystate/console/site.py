@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +24,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from moneystate.api.codec import Codec
+from moneystate.console.causes import Inquiry
 from moneystate.console.compared_states import NamedSavepoint
 from moneystate.console.comparisons import Comparisons
 from moneystate.console.decoding import ReadsRegistered, codecs_of
@@ -92,7 +94,9 @@ class Site:
     grafana: str = ""  # URL of the dashboard; empty: there is none
     comparisons: Comparisons = field(default_factory=Comparisons)
     templates: Environment = field(default_factory=environment)
+    registry_url: str = ""
     registered: ReadsRegistered | None = None
+    inquiries: dict[str, Inquiry] = field(default_factory=dict)
     codecs: dict[bytes, Codec] | None = None
     wired: list[Wiring] | None = None
 
@@ -125,6 +129,15 @@ class Site:
         if self.wired is None:
             self.wired = await asyncio.to_thread(wirings_of, list(self.services.values()))
         return self.wired
+
+    async def inquiry(self, service: str) -> Inquiry:
+        """Raises Missing for a service that this process does not know."""
+        if service not in self.services:
+            raise Missing(f"The console does not know the service {service}. Name it with --show-service.")
+        if service not in self.inquiries:
+            made = partial(Inquiry, self.topics, self.services[service], self.registry_url)
+            self.inquiries[service] = await asyncio.to_thread(made)
+        return self.inquiries[service]
 
     def faces(self, service: str) -> Sequence[Face]:
         known = faces_of(self.services[service]) if service in self.services else ()

@@ -78,11 +78,17 @@ class Topics:
         self, begins: dict[FullPartition, int], ends: dict[FullPartition, int], wanted: Wanted
     ) -> list[Letter]:  # fmt: skip
         most = SCANNED if wanted.key is not None else min(wanted.limit, MOST) * len(begins)
-        stops = {tp: ends[tp] for tp in begins}
+        return self.between(begins, {tp: ends[tp] for tp in begins}, most)[0]
+
+    def between(
+        self, begins: dict[FullPartition, int], stops: dict[FullPartition, int], most: int
+    ) -> tuple[list[Letter], bool]:
+        """The records from some offsets to others, those of a partition in order. False: not all of them, because there
+        are more than `most` or they take too long. Raises BrokerError."""
         left = {tp for tp, begin in begins.items() if begin < stops[tp]}
         records: list[Letter] = []
         if not left:
-            return records
+            return records, True
         consumer: Consumer = range_consumer(self.bootstrap_servers, self.extra, "moneystate-console")
         try:
             consumer.assign([TopicPartition(*tp, begins[tp]) for tp in left])
@@ -98,4 +104,4 @@ class Topics:
                             left.discard(tp)
         finally:
             consumer.close()
-        return records
+        return records, not left

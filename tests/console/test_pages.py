@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections.abc import Sequence
 
 import grpc
@@ -180,6 +181,25 @@ def test_hostile_values_are_text(world: World) -> None:
     assert world.get("/state/notes", key="reversed").has("\u27e8U+202E\u27e9")
     wide = world.get("/state/notes", key="wide")
     assert wide.has("more characters")
+
+
+def test_the_events_behind_a_version_are_those_of_its_key_and_time(world: World) -> None:
+    for text, minute in (("first", 300), ("second", 300), ("third", 305), ("late", 290)):
+        world.note("caused", text, minute)
+    world.note("another", "of another key", 305)
+    world.beat(320)
+    with world.client("notes") as client:
+        until(lambda: _text(client, s.RecordName(state="note", key="caused")) == "third", str, WITHIN_S)
+    page = world.get("/state/notes/note/record", key="caused")
+    targets = re.findall(r'href="(/state/notes/note/events[^"]*)"', page.text)  # of the newest version first
+    shown = [world.get(html.unescape(target)).text for target in reversed(targets)]
+    texts = [text for one in shown for text in re.findall(r"&#34;text&#34;: &#34;(\w+)&#34;", one)]
+    assert texts == ["first", "second", "late", "third"]
+    whole = "".join(shown)
+    for record in read_log(world.servers, ["notes"])[0]:
+        assert (f"notes/{record.partition}/{record.offset}</code>" in whole) == (record.key == b"caused")
+    assert "late: it counts at" in whole
+    assert "not all that could be" not in whole
 
 
 def test_faces_of_services_ask_their_queries(world: World) -> None:
