@@ -41,7 +41,10 @@ def console(
     kafka_flags: KafkaFlags,
     security_flags: SecurityFlags,
     state: Annotated[
-        list[str] | None, repeated("state", "The address of a query server.", Panel.server, ADDRESS)
+        list[str] | None,
+        repeated(
+            "state", "The address of a query server, besides those that announce themselves.", Panel.server, ADDRESS
+        ),
     ] = None,
     show_service: Annotated[
         list[str] | None,
@@ -107,6 +110,7 @@ def console(
             bootstrap_servers=bootstrap_servers,
             listen=listen,
             states=[Target(address, ca=state_ca) for address in state or []],
+            state_ca=state_ca,
             metrics=show_metrics or [],
             prometheus=_url(prometheus, "--prometheus") if prometheus else None,
             grafana=_url(grafana, "--grafana").url if grafana else "",

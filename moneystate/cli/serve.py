@@ -49,6 +49,16 @@ def serve(
     kafka_flags: KafkaFlags,
     security_flags: SecurityFlags,
     listen: Listen = DEFAULT_LISTEN,
+    announce: Annotated[
+        str,
+        option(
+            "announce",
+            "Address under which `moneystate console` finds this server; without a port, that of --listen.",
+            Panel.server,
+            "HOST[:PORT]",
+            shown="it is not announced",
+        ),
+    ] = "",
     topic_prefix: TopicPrefix = "",
     service: PlainService = "",
     from_snapshot: Annotated[
@@ -140,6 +150,7 @@ def serve(
         bootstrap_servers=bootstrap_servers,
         data=data,
         listen=listen,
+        announced=announce,
         from_snapshot=_snapshot(from_snapshot, data, reference, pairs(spark_config or [], "--spark-config")),
         topic_prefix=topic_prefix,
         history_ms=parse_ms(history, "--history"),

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Hashable
 from dataclasses import dataclass, field
 from typing import Final
 
+from moneystate.console.announced import Announced
 from moneystate.console.endpoints import Endpoints
 from moneystate.console.figures import Figures
 from moneystate.console.jobs import Job, Jobs
@@ -40,6 +41,7 @@ class Live:
 
     source: Jobs
     endpoints: Endpoints
+    announced: Announced
     jobs: list[Job] = field(default_factory=list)
     problem: str = ""
     looked: int = 0
@@ -74,7 +76,11 @@ class Live:
         is_due = time.monotonic() - self.sampled_s >= EVERY_S
         if is_due:
             self.sampled_s = time.monotonic()
-            await asyncio.gather(self.endpoints.look(), asyncio.to_thread(self.rates.look))
+            await asyncio.gather(
+                self.endpoints.look(),
+                asyncio.to_thread(self.rates.look),
+                asyncio.to_thread(self.announced.look, self.source.there),
+            )
         async with self.changed:
             self.jobs, self.problem = jobs, problem
             self.looked += 1

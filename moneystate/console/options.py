@@ -43,6 +43,7 @@ class ConsoleOptions:
     bootstrap_servers: str
     listen: str  # HOST:PORT; port 0: any free one
     states: Sequence[Target]
+    state_ca: str = ""  # of query servers, a PEM file
     metrics: Sequence[str] = ()  # HOST:PORT of jobs' metrics
     prometheus: ServiceUrl | None = None
     grafana: str = ""

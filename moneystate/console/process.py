@@ -20,6 +20,7 @@ from moneystate.console import (
     page_state,
     page_topics,
 )
+from moneystate.console.announced import Announced, Rules
 from moneystate.console.endpoints import Endpoints
 from moneystate.console.jobs import Jobs
 from moneystate.console.live import Live
@@ -28,6 +29,7 @@ from moneystate.console.registered import Registered
 from moneystate.console.servers import Servers
 from moneystate.console.site import Page, Site, application
 from moneystate.console.topics import Topics
+from moneystate.kafka.announcements import TOPIC, Announcements
 from moneystate.kafka.client import check_reachable
 from moneystate.log import get_log
 from moneystate.serving import addresses
@@ -74,9 +76,11 @@ def run(options: ConsoleOptions) -> None:
 
 def site_of(options: ConsoleOptions, servers: Servers) -> Starlette:
     broker = options.bootstrap_servers, options.kafka_config, options.topic_prefix
+    rules = Rules(socket.gethostname(), options.state_ca, bool(options.security.token_key))
+    announced = Announced(TOPIC, Announcements(*broker).read, rules, servers.announced)
     site = Site(
         servers=servers,
-        live=Live(Jobs(*broker), Endpoints(options.metrics, options.prometheus)),
+        live=Live(Jobs(*broker), Endpoints(options.metrics, options.prometheus), announced),
         topics=Topics(*broker),
         sessions=options.security.sessions(),
         services=options.services,

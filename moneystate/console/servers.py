@@ -11,11 +11,13 @@ import grpc
 from google.protobuf.message import Message
 
 from moneystate.errors import ConfigError
+from moneystate.log import get_log
 from moneystate.query.v1 import status_pb2
 from moneystate.serving.addresses import is_loopback
 from moneystate.serving.client import Client, Target
 from moneystate.state.v1 import state_pb2 as s
 
+_log = get_log(__name__)
 QUICK_S = 2.0  # for what pages show of all servers at once
 
 
@@ -48,8 +50,10 @@ class Servers:
 
     def __init__(self, targets: Sequence[Target], timeout_s: float) -> None:
         """Raises ConfigError."""
-        self.clients = {target.address: Client(target, timeout_s) for target in targets}
-        self.targets = targets
+        self.timeout_s = timeout_s
+        self.targets = targets  # given at the start
+        self.given = {target.address: Client(target, timeout_s) for target in targets}
+        self.clients = dict(self.given)  # and those of servers that announce themselves
         self.known: dict[str, Server] = {}
         self.lock = threading.Lock()
 
@@ -62,12 +66,26 @@ class Servers:
                     "give --state-ca FILE as well.",
                 )
 
+    def announced(self, targets: Sequence[Target]) -> None:
+        """From now on these, too. Calls in other threads keep the client that they have."""
+        known = self.clients
+        more = {its.address: its for its in targets if its.address not in self.given}
+        same = {address: known[address] for address, its in more.items() if _is_of(known.get(address), its)}
+        try:
+            new = {address: Client(its, self.timeout_s) for address, its in more.items() if address not in same}
+        except ConfigError as e:
+            _log.warning(str(e))
+            new = {}
+        self.clients = {**self.given, **same, **new}
+        with self.lock:
+            self.known = {address: its for address, its in self.known.items() if address in self.clients}
+
     def close(self) -> None:
         for client in self.clients.values():
             client.channel.close()
 
     def all(self, token: str) -> list[Server]:
-        """The servers that answer, in the order of their addresses' flags."""
+        """The servers that answer: those given, in the order of their flags, then those that announce themselves."""
         answering = []
         for address in self.clients:
             try:
@@ -89,7 +107,9 @@ class Servers:
 
     def call(self, address: str, name: str, request: Message, token: str, timeout_s: float | None = None) -> Any:
         """Raises Asked."""
-        client = self.clients[address]
+        client = self.clients.get(address)
+        if client is None:
+            raise Asked("UNAVAILABLE", f"the query server {address} has ended.")
         try:
             return client.call(name, request, _metadata(token), timeout_s)
         except grpc.RpcError as e:
@@ -107,6 +127,10 @@ class Servers:
             with self.lock:
                 self.known[address] = known
         return known
+
+
+def _is_of(client: Client | None, target: Target) -> bool:
+    return client is not None and client.target == target
 
 
 def _of(service: str, servers: Sequence[Server]) -> Server | None:

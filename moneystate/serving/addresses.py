@@ -7,6 +7,7 @@ import re
 
 from moneystate.errors import ConfigError
 
+EVERY = ("0.0.0.0", "::")  # listens on all addresses of a machine
 _FORM = re.compile(r"(?P<host>[^:/\[\]\s]+|\[[0-9a-fA-F:.]+\]):(?P<port>[0-9]{1,5})")
 
 
@@ -21,6 +22,18 @@ def split(address: str, flag: str) -> tuple[str, int]:
 def is_address(text: str) -> bool:
     """Whether it has the form HOST:PORT."""
     return _FORM.fullmatch(text) is not None
+
+
+def announced(text: str, listening: str, flag: str) -> str:
+    """HOST:PORT of HOST or HOST:PORT; without a port, that of `listening`. Raises ConfigError that names `flag`."""
+    _, port = split(listening, "--listen")
+    address = text if is_address(text) else f"{text}:{port}"
+    if not is_address(address) or split(address, flag)[0] in EVERY:
+        raise ConfigError(
+            f"{flag} {text}: expected HOST or HOST:PORT under which others reach the server.",
+            "for example 10.0.0.7 or query.example.org:8484.",
+        )
+    return address
 
 
 def is_loopback(address: str) -> bool:

@@ -83,6 +83,7 @@ class ServeOptions:
     bootstrap_servers: str
     data: str
     listen: str  # HOST:PORT; port 0: any free one
+    announced: str = ""  # HOST:PORT under which others reach the server, or HOST; empty: it is not announced
     topic_prefix: str = ""
     history_ms: int | None = None
     history_versions: int | None = None

@@ -21,6 +21,7 @@ from multiprocessing.connection import wait
 from typing import Any, Final
 
 from moneystate.errors import JobError, SetupError
+from moneystate.kafka.announcements import Announcement, Announcer
 from moneystate.kafka.client import check_reachable
 from moneystate.log import get_log
 from moneystate.monitoring import Labelled, expose
@@ -45,6 +46,8 @@ def serve(options: ServeOptions, face: Face) -> None:
     """Serves until SIGTERM or SIGINT. Raises ConfigError, SetupError, and JobError if a child ends by itself."""
     addresses.split(options.listen, "--listen")
     options.security.check(options.listen)
+    if options.announced:
+        addresses.announced(options.announced, options.listen, "--announce")
     check_reachable(options.bootstrap_servers, options.kafka_config)
     with ExitStack() as at_end:
         _make_folder(options)
@@ -58,6 +61,8 @@ def serve(options: ServeOptions, face: Face) -> None:
         at_end.callback(_stop, children, options.grace_s)
         children += [start(f"worker {n + 1}", worker.run, task) for n in range(options.workers)]
         _await_listening(children[1:], stopped)
+        if options.announced:
+            at_end.enter_context(_announcer(options, face.name, address))
         for line in options.security.warnings():
             _log.warning(line)
         security = options.security.in_words(address)
@@ -121,6 +126,12 @@ def _metrics(options: ServeOptions, service: str, at_end: ExitStack) -> None:
     values = metrics.of_all_processes(folder)
     live, ready = partial(metrics.live, values), partial(metrics.ready, values)
     expose(options.metrics_host, options.metrics_port, Labelled({service: values}), live, ready)
+
+
+def _announcer(options: ServeOptions, service: str, listening: str) -> Announcer:
+    address = addresses.announced(options.announced, listening, "--announce")
+    its = Announcement(address, service, socket.gethostname(), bool(options.security.tls_cert))
+    return Announcer(options.bootstrap_servers, options.kafka_config, options.topic_prefix, its)
 
 
 def _await_listening(workers: list[Child], stopped: int) -> None:

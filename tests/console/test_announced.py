@@ -1,0 +1,83 @@
+"""The console finds query servers that announce themselves, and asks those alone to which it may send what it sends."""
+
+from __future__ import annotations
+
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+
+from moneystate.console.announced import NO_ADDRESS, NO_CA, NOT_ENCRYPTED, OTHER_MACHINE, Announced, Rules
+from moneystate.devbroker import DevBroker
+from moneystate.errors import ConfigError
+from moneystate.kafka.announcements import Announcement
+from moneystate.serving.addresses import announced
+from moneystate.serving.client import Target
+from tests.console.world import WITHIN_S, World
+from tests.waiting import until
+
+HERE = "machine-1"
+LOCAL = Announcement("127.0.0.1:8484", "notes", HERE, False)
+PLAIN = Announcement("query.test:8484", "notes", "machine-2", False)
+TLS = Announcement("query.test:8484", "notes", "machine-2", True)
+
+
+@pytest.mark.parametrize(("its", "ca", "tokens", "why"), [
+    (LOCAL, "", True, ""),
+    (Announcement("127.0.0.1:8484", "notes", "machine-2", False), "", False, OTHER_MACHINE.format(host="machine-2")),
+    (PLAIN, "", False, ""),
+    (PLAIN, "ca.pem", True, NOT_ENCRYPTED),
+    (TLS, "", False, NO_CA),
+    (TLS, "ca.pem", True, ""),
+    (Announcement("query.test/8484", "notes", HERE, False), "", False, NO_ADDRESS),
+])  # fmt: skip
+def test_tokens_go_to_servers_alone_that_prove_who_they_are(its: Announcement, ca: str, tokens: bool, why: str) -> None:
+    assert Rules(HERE, ca, tokens).refusal(its) == why
+
+
+def test_servers_are_told_of_as_they_may_be_called() -> None:
+    told: list[list[Target]] = []
+    known = [LOCAL, TLS]
+    seen = Announced("servers", lambda _: known, Rules(HERE, "ca.pem", False), lambda its: told.append([*its]))
+    seen.look(["orders"])
+    assert told == []
+    seen.look(["orders", "servers"])
+    known.pop(0)
+    seen.look(["servers"])
+    far = Target("query.test:8484", ca="ca.pem")
+    assert told == [[Target("127.0.0.1:8484"), far], [far]]
+
+
+def test_an_announced_address_has_the_port_that_is_listened_on() -> None:
+    assert announced("10.0.0.7", "0.0.0.0:8484", "--announce") == "10.0.0.7:8484"
+    assert announced("[::1]", "[::1]:8484", "--announce") == "[::1]:8484"
+    assert announced("query.test:443", "0.0.0.0:8484", "--announce") == "query.test:443"
+    for wrong in ("0.0.0.0", "[::]:1", "a b", "host:port", "host:99999"):
+        with pytest.raises(ConfigError, match="--announce"):
+            announced(wrong, "127.0.0.1:1", "--announce")
+
+
+class Announcing(World):
+    """A query server that no flag of the console names."""
+
+    def _start(self) -> None:
+        self.topics()
+        self.first_notes()
+        self.jobs = [self._run("notes")]
+        self.addresses = {}
+        self.console = self.listening(self.run_console())
+
+
+def test_a_server_is_shown_from_its_start_to_its_end(own_broker: DevBroker, tmp_path: Path) -> None:
+    flags = ("--announce", "127.0.0.1")
+    with Announcing(own_broker.bootstrap_servers, tmp_path, services=("notes",), server_flags=flags) as world:
+        follower = HTTPConnection(world.console, timeout=WITHIN_S)
+        follower.request("GET", "/live/services")  # else the console looks more rarely
+        world.shown("/", "not served")
+        first = world._serve("notes")
+        address = world.listening(first)
+        world.shown("/", address, "schemas")
+        assert world.get("/state/notes", key="plain").has("plain")
+        first.stop()
+        until(lambda: address not in world.get("/").text, lambda: world.get("/").text, WITHIN_S)
+        follower.close()
