@@ -15,7 +15,7 @@ from moneystate.deliver import headers
 from moneystate.deliver.batches import Limits
 from moneystate.deliver.envelopes import Format
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")  # of a secret: never a path
+SECRET_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")  # never a path
 _MOST_SECRETS: Final = 5
 _MOST_HEADERS: Final = 20
 _MOST_URL: Final = 2_000
@@ -173,7 +173,7 @@ def _headers(row: _Row) -> dict[str, str]:
 
 
 def _secret_name(name: str) -> str:
-    if not _NAME.fullmatch(name):
+    if not SECRET_NAME.fullmatch(name):
         raise InvalidRow("the name of a secret is not valid")
     return name
 
