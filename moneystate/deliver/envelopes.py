@@ -20,7 +20,8 @@ class Format(StrEnum):
 
 def envelope(delivery: Delivery) -> bytes:
     text = json.dumps(dict(attributes(delivery)), ensure_ascii=False, separators=(",", ":"))
-    return text[:-1].encode() + b',"datacontenttype":"application/json","data":' + delivery.data + b"}"
+    kind = json.dumps(delivery.content_type, ensure_ascii=False)
+    return f'{text[:-1]},"datacontenttype":{kind},"data":'.encode() + delivery.body + b"}"
 
 
 def body(envelopes: Sequence[bytes], format: Format) -> bytes:

@@ -10,7 +10,6 @@ from urllib.parse import quote
 from moneystate.deliver.records import Delivery
 
 SPEC_VERSION: Final = "1.0"
-EVENT_TYPE: Final = "application/json"
 BATCH_TYPE: Final = "application/cloudevents-batch+json"
 LINES_TYPE: Final = "application/x-ndjson"
 
@@ -24,6 +23,7 @@ _RESERVED: Final = frozenset(
 )  # fmt: skip
 _RESERVED_STARTS: Final = ("webhook-", "ce-", "x-forwarded-", "proxy-", "sec-")
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
+_EXTENSION: Final = re.compile(r"[a-z0-9]{1,20}")  # a name by CloudEvents, section "Attribute Naming Convention"
 _VALUE: Final = re.compile(r"[\t\x20-\x7e]{0,2000}")
 # By the HTTP binding of CloudEvents, section 3.1.3.2: all but printable ASCII, and of that space, quote and percent.
 _PLAIN: Final = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
@@ -53,6 +53,7 @@ def attributes(delivery: Delivery) -> Mapping[str, str]:
         "type": delivery.type,
         "tenant": delivery.tenant or "",
         "department": delivery.department or "",
-        "sequence": str(delivery.sequence),
+        "sequence": delivery.sequence,
     }
-    return {name: value for name, value in given.items() if value}
+    further = {name.lower(): value for name, value in delivery.extensions.items() if _EXTENSION.fullmatch(name.lower())}
+    return {name: value for name, value in {**further, **given}.items() if value}

@@ -1,19 +1,35 @@
-"""The records of the topic `deliveries`, as the router writes them: this module alone knows their form."""
+"""The records of the topic `deliveries`, as the router writes them: this module alone knows their form.
+
+They are in Avro's single-object encoding. A record is read with the schema that its first bytes name, so a worker also
+reads records of earlier versions of the router, and of later ones whose schemas it was given.
+"""
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from io import BytesIO
 from typing import Any, TypeVar
 
-_Value = TypeVar("_Value", str, int)
+import fastavro
+
+from moneystate.api.schema import canonical_form, fingerprint
+from moneystate.engine.avro import HEADER_BYTES, MAGIC
+
+_Value = TypeVar("_Value", str, int, bytes)
 
 
 class NotADelivery(Exception):
     """The record is no delivery. Its text says why, without a value of the record."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RowPlace:
+    """Where the row of a table stands in its topic."""
+
+    partition: int
+    offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,68 +37,82 @@ class Delivery:
     """An event for a subscription."""
 
     delivery_id: str
-    subscription_id: str
     endpoint_id: str
+    subscription_id: str
     owner: str
-    sequence: int  # grows by subscription
+    endpoint_row: RowPlace
+    subscription_row: RowPlace
     topic: str  # of the event, without the prefix
     partition: int
     offset: int
+    time_ms: int  # when the broker received the event
+    order_key: str
+    sequence: str  # grows by subscription
     event_id: str
     source: str
     type: str
     tenant: str | None
     department: str | None
-    routed_at_ms: int
-    data: bytes  # the event's own
-    endpoint_place: int  # offset of the endpoint's row, as of the event's place
-    subscription_place: int
+    content_type: str
+    body: bytes  # the event's own
+    extensions: Mapping[str, str] = field(default_factory=dict)
 
 
-def delivery_of(value: bytes | None) -> Delivery:
-    """Raises NotADelivery."""
-    if value is None:
-        raise NotADelivery("it has no value")
-    try:
-        return from_fields(json.loads(value))
-    except (ValueError, RecursionError):
-        raise NotADelivery("it is not JSON") from None
+class DeliveryReader:
+    """Reads deliveries. `schemas`: Avro schemas as decoded JSON, those of all versions of the record."""
+
+    def __init__(self, schemas: Iterable[Any]) -> None:
+        self._schemas = {header_of(schema): fastavro.parse_schema(schema) for schema in schemas}
+
+    def read(self, value: bytes | None) -> Delivery:
+        """Raises NotADelivery."""
+        if value is None:
+            raise NotADelivery("it has no value")
+        if not value.startswith(MAGIC) or len(value) < HEADER_BYTES:
+            raise NotADelivery("it is not Avro's single-object encoding")
+        schema = self._schemas.get(value[:HEADER_BYTES])
+        if schema is None:
+            raise NotADelivery(f"its schema {value[len(MAGIC) : HEADER_BYTES].hex()} is not known")
+        body = BytesIO(value)
+        body.seek(HEADER_BYTES)
+        try:
+            fields = fastavro.schemaless_reader(body, schema, None)
+        except Exception:  # fastavro raises many kinds for bytes that do not fit
+            raise NotADelivery("its bytes do not fit its schema") from None
+        return from_fields(fields)
+
+
+def header_of(schema: Any) -> bytes:
+    """The first bytes of the values that are written with an Avro schema."""
+    return MAGIC + fingerprint(canonical_form(schema)).to_bytes(8, "little")
 
 
 def from_fields(fields: Any) -> Delivery:
-    """From decoded JSON or Avro. Raises NotADelivery."""
+    """From decoded Avro. Raises NotADelivery."""
     if not isinstance(fields, dict):
         raise NotADelivery("it is not a record")
     return Delivery(
         delivery_id=_text(fields, "deliveryId"),
-        subscription_id=_text(fields, "subscriptionId"),
         endpoint_id=_text(fields, "endpointId"),
+        subscription_id=_text(fields, "subscriptionId"),
         owner=_text(fields, "owner"),
-        sequence=_of(fields, "sequence", int),
+        endpoint_row=_row(fields, "endpointRow"),
+        subscription_row=_row(fields, "subscriptionRow"),
         topic=_text(fields, "topic"),
         partition=_of(fields, "partition", int),
         offset=_of(fields, "offset", int),
+        time_ms=_time(fields, "time"),
+        order_key=_of(fields, "orderKey", str),
+        sequence=_text(fields, "sequence"),
         event_id=_text(fields, "eventId"),
         source=_of(fields, "source", str),
         type=_text(fields, "type"),
         tenant=_optional(fields, "tenant"),
         department=_optional(fields, "department"),
-        routed_at_ms=_of(fields, "routedAt", int),
-        data=_bytes(fields, "data"),
-        endpoint_place=_of(fields, "endpointPlace", int),
-        subscription_place=_of(fields, "subscriptionPlace", int),
+        content_type=_text(fields, "contentType"),
+        body=_of(fields, "body", bytes),
+        extensions=fields.get("extensions") or {},
     )
-
-
-def to_json(d: Delivery) -> bytes:
-    fields = {
-        "deliveryId": d.delivery_id, "subscriptionId": d.subscription_id, "endpointId": d.endpoint_id,
-        "owner": d.owner, "sequence": d.sequence, "topic": d.topic, "partition": d.partition, "offset": d.offset,
-        "eventId": d.event_id, "source": d.source, "type": d.type, "tenant": d.tenant, "department": d.department,
-        "routedAt": d.routed_at_ms, "data": base64.b64encode(d.data).decode(),
-        "endpointPlace": d.endpoint_place, "subscriptionPlace": d.subscription_place,
-    }  # fmt: skip
-    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _of(fields: Mapping[str, Any], name: str, kind: type[_Value]) -> _Value:
@@ -90,6 +120,19 @@ def _of(fields: Mapping[str, Any], name: str, kind: type[_Value]) -> _Value:
     if not isinstance(value, kind) or isinstance(value, bool):
         raise NotADelivery(f"its field {name} is absent or of another type")
     return value
+
+
+def _time(fields: Mapping[str, Any], name: str) -> int:
+    """fastavro reads a logical time as a datetime."""
+    value = fields.get(name)
+    return round(value.timestamp() * 1_000) if isinstance(value, datetime) else _of(fields, name, int)
+
+
+def _row(fields: Mapping[str, Any], name: str) -> RowPlace:
+    row = fields.get(name)
+    if not isinstance(row, dict):
+        raise NotADelivery(f"its field {name} is absent or of another type")
+    return RowPlace(_of(row, "partition", int), _of(row, "offset", int))
 
 
 def _text(fields: Mapping[str, Any], name: str) -> str:
@@ -101,13 +144,3 @@ def _text(fields: Mapping[str, Any], name: str) -> str:
 
 def _optional(fields: Mapping[str, Any], name: str) -> str | None:
     return None if fields.get(name) is None else _of(fields, name, str)
-
-
-def _bytes(fields: Mapping[str, Any], name: str) -> bytes:
-    value = fields.get(name)
-    if isinstance(value, bytes):
-        return value
-    try:
-        return base64.b64decode(_of(fields, name, str), validate=True)
-    except binascii.Error:
-        raise NotADelivery(f"its field {name} is not Base64") from None

@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
-from moneystate.deliver.records import Delivery
+import fastavro
+
+from moneystate.deliver.records import Delivery, RowPlace, header_of
+
+ROOT = Path(__file__).resolve().parents[2]
 
 DELIVERY = Delivery(
-    "msg_1", "s1", "e1", "acme", 7, "orders", 3, 41, "order-1", "/shop", "order.placed", "t1", None, 1_000,
-    b'{"id": 1,\n "total": 1.50}', 5, 6,
+    "msg_1", "e1", "s1", "acme", RowPlace(0, 5), RowPlace(0, 6), "orders", 3, 41, 1_000, "t1", "0007", "order-1",
+    "/shop", "order.placed", "t1", None, "application/json", b'{"id": 1,\n "total": 1.50}',
 )  # fmt: skip
+SCHEMA: dict[str, Any] = json.loads((ROOT / "avro" / "delivery" / "events" / "Delivery.avsc").read_text())
+
+
+def stored(one: Delivery) -> bytes:
+    """As the router writes it."""
+    return header_of(SCHEMA) + _body(one)
+
+
+def _body(one: Delivery) -> bytes:
+    out = BytesIO()
+    fastavro.schemaless_writer(out, SCHEMA, {
+        "deliveryId": one.delivery_id, "endpointId": one.endpoint_id, "subscriptionId": one.subscription_id,
+        "owner": one.owner, "endpointRow": asdict(one.endpoint_row), "subscriptionRow": asdict(one.subscription_row),
+        "topic": one.topic, "partition": one.partition, "offset": one.offset, "time": one.time_ms,
+        "orderKey": one.order_key, "sequence": one.sequence, "eventId": one.event_id, "source": one.source,
+        "type": one.type, "tenant": one.tenant, "department": one.department, "contentType": one.content_type,
+        "extensions": dict(one.extensions), "body": one.body,
+    })  # fmt: skip
+    return out.getvalue()
 
 
 def delivery(**changes: Any) -> Delivery:

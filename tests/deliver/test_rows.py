@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from moneystate.deliver import records
 from moneystate.deliver.batches import Limits
 from moneystate.deliver.envelopes import Format
 from moneystate.deliver.rows import AuthKind, InvalidRow, Mode, Ordering, UrlRules, endpoint, subscription
-from tests.deliver.made import DELIVERY, delivery
 
 ENDPOINT = {"endpointId": "e1", "owner": "acme", "url": "https://example.com/hook?a=1"}
 SUBSCRIPTION = {"subscriptionId": "s1", "endpointId": "e1", "owner": "acme"}
@@ -74,16 +72,3 @@ def test_a_subscription_says_how_its_messages_are_sent() -> None:
 def test_a_subscription_that_breaks_a_rule_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(InvalidRow):
         subscription(row(SUBSCRIPTION, **change))
-
-
-@pytest.mark.parametrize("one", [DELIVERY, delivery(tenant=None, department="d", source="", data=b"\xff\x00")])
-def test_a_delivery_is_read_as_it_was_written(one: records.Delivery) -> None:
-    assert records.delivery_of(records.to_json(one)) == one
-
-
-@pytest.mark.parametrize("field", ["deliveryId", "endpointId", "sequence", "data", "routedAt"])
-def test_a_record_without_a_field_is_no_delivery(field: str) -> None:
-    fields = json.loads(records.to_json(DELIVERY))
-    del fields[field]
-    with pytest.raises(records.NotADelivery, match=field):
-        records.from_fields(fields)
