@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from moneystate.engine.items import OFFSET, PARTITION, TIME, TOPIC, Header, Item, Output
 
+SPILL_BYTES: Final = 32 * 1024 * 1024
 AGE_STEP_MS: Final = 10_000  # things that are held are counted per ten seconds, so that a clock stays small
+
+
+class Spill:
+    """Takes outputs of a key group while its batch runs, so that memory does not have to hold all of them."""
+
+    def __init__(self, write: Callable[[list[Output]], object], most_bytes: int = SPILL_BYTES) -> None:
+        self.write = write  # gets the outputs in order, and must not keep the list
+        self.most_bytes = most_bytes
 
 
 class Effects:
     """Collects records to write, timers to set and counts, in the order of the steps."""
 
-    def __init__(self) -> None:
+    def __init__(self, spill: Spill | None = None) -> None:
+        self.spill = spill  # None: `outputs` has all of the batch's
+        self.bytes = 0  # of the values of `outputs`, about
         self.outputs: list[Output] = []
         self.timers: list[Item] = []
         self.counts: dict[str, int] = {}
@@ -21,6 +33,15 @@ class Effects:
 
     def emit(self, stream: int, key: bytes | None, value: bytes | None, headers: list[Header]) -> None:
         self.outputs.append((stream, key, value, headers))
+        if value is not None:
+            self.bytes += len(value)
+
+    def end_step(self) -> None:
+        """Hands outputs over if there are many."""
+        if self.spill is not None and self.bytes >= self.spill.most_bytes:
+            self.spill.write(self.outputs)
+            self.outputs.clear()
+            self.bytes = 0
 
     def set_timer(self, due_ms: int, rank: int, by: Item, key: bytes, value: bytes) -> None:
         """A timer of `rank` at `due_ms`, set by `by`. It runs once the watermark has passed it."""

@@ -17,7 +17,7 @@ from moneystate.engine import slots
 from moneystate.engine.block import Block, TableEnd
 from moneystate.engine.clock import Clock
 from moneystate.engine.drain import DrainEnd
-from moneystate.engine.effects import Effects
+from moneystate.engine.effects import Effects, Spill
 from moneystate.engine.failure import StepFailed
 from moneystate.engine.items import (
     END_OF_TIME,
@@ -68,7 +68,7 @@ class BatchResult:
         behind: int,
         due: int,
     ) -> None:
-        self.outputs = outputs
+        self.outputs = outputs  # that have not been spilled
         self.changes = changes  # entries of the processor, for the changelog
         self.watermark = clock.watermark
         self.counts = clock.counts
@@ -83,9 +83,11 @@ class BatchResult:
         self.behind = behind  # events that a decision of a plan has put behind it
 
 
-def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bounds: dict[int, int]) -> BatchResult:
+def run_batch(
+    block: Block, state: StateAccess, processor: Processor[Any], bounds: dict[int, int], spill: Spill | None = None
+) -> BatchResult:
     """Processes a batch's merged block with the key group's entries in `state`. `bounds`: of each ordered input, in ms,
-    by its code; a timed stream has none."""
+    by its code; a timed stream has none. `spill`: takes outputs that come before those of the result."""
     clock = clocks.decode(state.get_many([clocks.KEY])[0])
     before = clock.watermark
     fresh, behind = _finalize_order_times(block.items, clock, bounds)
@@ -100,7 +102,7 @@ def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bound
         else:
             later.append(item)
     due.sort()
-    effects = Effects()
+    effects = Effects(spill)
     effects.outputs.extend(block.passed)
     parsed = processor.begin(state, due, block.unordered, before)
     _take_unordered(block.unordered, processor, effects)
@@ -175,6 +177,7 @@ def _take_unordered(unordered: list[UnorderedRecord], processor: Processor[Any],
     try:
         for record in unordered:
             processor.process_unordered(record, effects)
+            effects.end_step()
             index += 1
     except MoneystateError:
         raise
@@ -212,6 +215,7 @@ def _run_due(
                 index += 1
             else:
                 return
+            effects.end_step()
             if effects.timers:
                 _take_timers(effects, watermark, set_here, later, item, end)
     except MoneystateError:  # which says where

@@ -36,7 +36,7 @@ from moneystate.spark.batch_writing import Report, write_batch
 from moneystate.spark.collector import no_collection
 from moneystate.spark.failures import as_one_line
 from moneystate.spark.figures import GroupFigures
-from moneystate.spark.group_results import GroupResult, group_result
+from moneystate.spark.group_results import GroupResult, Result, group_result
 from moneystate.spark.source_reading import plan_reads, read_blocks
 from moneystate.spark.stages import stages
 from moneystate.spark.table_feed import give_tables
@@ -125,7 +125,7 @@ class LocalJob(BaseJob):
         processor, initial = self._processor(first), self.specs.initial_folder()
         report = Report()
         for partition in range(partitions):
-            results: list[GroupResult] = []
+            results: list[Result] = []
             with no_collection():
                 for group in range(partition, groups, partitions):
                     block = merge([blocks[group]]) if group else first

@@ -18,7 +18,7 @@ from moneystate.kafka.convert import converted, writers
 from moneystate.kafka.originals import Originals
 from moneystate.kafka.sink import BatchId, PartitionSink, SinkConfig, cached_sink
 from moneystate.spark.figures import Figures, Stopwatch
-from moneystate.spark.group_results import GroupResult
+from moneystate.spark.group_results import GroupResult, Result, Spilled
 
 K = TypeVar("K", str, int)
 
@@ -59,8 +59,11 @@ class Report:
     behind: int = 0  # events that decisions of plans have put behind it
     figures: Figures = field(default_factory=Figures)
 
+    def add_outputs(self, outputs: list[Output]) -> None:
+        self.outputs += len(outputs)
+        _add(self.by_stream, Counter(map(STREAM, outputs)))  # counted in C
+
     def add(self, result: GroupResult) -> None:
-        self.outputs += len(result.outputs)
         self.changes += len(result.changes)
         self.watermark = result.watermark
         self.buffered += result.buffered
@@ -74,7 +77,6 @@ class Report:
         self.before = result.before
         self.behind += result.behind
         _add(self.counts, result.counts)
-        _add(self.by_stream, Counter(map(STREAM, result.outputs)))  # counted in C
         self._add_early(result.early)
 
     def merge(self, other: Report) -> None:
@@ -118,7 +120,7 @@ def _add(sums: dict[K, int], numbers: Mapping[K, int]) -> None:
         sums[name] = sums.get(name, 0) + n
 
 
-def write_batch(spec: SinkSpec, partition: int, batch: BatchId, results: Callable[[], Iterable[GroupResult]]) -> Report:
+def write_batch(spec: SinkSpec, partition: int, batch: BatchId, results: Callable[[], Iterable[Result]]) -> Report:
     """Writes one output partition's batch. A producer that an attempt which came late has fenced is replaced, and the
     batch is written again (`moneystate.kafka.sink`): then `results` is called a second time."""
     sink = cached_sink(spec.config, partition)
@@ -143,7 +145,7 @@ def _with_originals(spec: SinkSpec, outputs: list[Output]) -> list[Output]:
     return originals.restored(outputs, spec.dead_letter_stream)
 
 
-def _write_once(spec: SinkSpec, sink: PartitionSink, batch: BatchId, results: Iterable[GroupResult]) -> Report:
+def _write_once(spec: SinkSpec, sink: PartitionSink, batch: BatchId, results: Iterable[Result]) -> Report:
     """Writes the batch in one transaction, unless its marker is there."""
     convert = writers(spec.formats, spec.stream_names, spec.topic_prefix, spec.registry_url, spec.schemas)
     report, groups = Report(), list[int]()
@@ -152,12 +154,17 @@ def _write_once(spec: SinkSpec, sink: PartitionSink, batch: BatchId, results: It
         with writing:
             report.written = sink.open(batch) is Decision.WRITE
         for result in results:
-            report.add(result)
-            groups.append(result.key_group)
+            report.add_outputs(result.outputs)
             if report.written:
                 with writing:
                     outputs = _with_originals(spec, result.outputs)
                     sink.write([converted(o, convert) for o in outputs] if convert else outputs)
+            if isinstance(result, Spilled):
+                continue
+            report.add(result)
+            groups.append(result.key_group)
+            if report.written:
+                with writing:
                     sink.write_changes(result.key_group, result.changes)
         if report.written:
             with writing:

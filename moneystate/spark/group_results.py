@@ -32,6 +32,15 @@ class GroupResult(NamedTuple):
     figures: GroupFigures
 
 
+class Spilled(NamedTuple):
+    """Outputs of a key group that come before those of its `GroupResult`, which follows."""
+
+    outputs: list[Output]
+
+
+Result = GroupResult | Spilled
+
+
 def group_result(key_group: int, result: BatchResult, figures: GroupFigures) -> GroupResult:
     r = result
     highs = r.highs if key_group == 0 else {}
@@ -45,6 +54,12 @@ def pack(result: GroupResult) -> bytes:
     return marshal.dumps((*result[:-1], tuple(result.figures)))
 
 
-def unpack(data: bytes) -> GroupResult:
+def pack_spilled(outputs: list[Output]) -> bytes:
+    return marshal.dumps((outputs,))
+
+
+def unpack(data: bytes) -> Result:
     packed = marshal.loads(data)
+    if len(packed) == 1:
+        return Spilled(*packed)
     return GroupResult._make([*packed[:-1], GroupFigures(*packed[-1])])

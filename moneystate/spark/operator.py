@@ -15,6 +15,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from moneystate.engine.block import Block, merge
+from moneystate.engine.effects import Spill
 from moneystate.engine.failure import StepFailed, step_error
 from moneystate.engine.keygroup import run_batch
 from moneystate.engine.log_structured import LogStructuredState
@@ -26,9 +27,9 @@ from moneystate.savepoint.load import load
 from moneystate.spark.collector import no_collection
 from moneystate.spark.entry_cache import entry_cache
 from moneystate.spark.figures import GroupFigures
-from moneystate.spark.group_results import group_result, pack
+from moneystate.spark.group_results import group_result, pack, pack_spilled
 from moneystate.spark.local_path import is_local
-from moneystate.spark.result_files import write_results
+from moneystate.spark.result_files import ResultWriter
 from moneystate.spark.state_access import stores_of
 
 if TYPE_CHECKING:
@@ -118,13 +119,16 @@ class KeyGroupOperator(StatefulProcessor):
 
     def _run(self, gathered: list[tuple[int, Block]]) -> Iterator[Row]:
         changes: list[tuple[int, list[Change]]] = []
-        with no_collection():
-            results = write_results(self._results(gathered, changes))
-        yield Row(result=results)
+        with no_collection(), ResultWriter() as results:
+            self._write(gathered, changes, results)
+        yield Row(result=results.row)
         self.stores.apply_to_each(changes)
 
-    def _results(self, gathered: list[tuple[int, Block]], changes: list[tuple[int, list[Change]]]) -> Iterator[bytes]:
-        """The packed results. Adds the changes of the state store to `changes`, by Spark's key."""
+    def _write(
+        self, gathered: list[tuple[int, Block]], changes: list[tuple[int, list[Change]]], results: ResultWriter
+    ) -> None:  # fmt: skip
+        """Writes the results. Adds the changes of the state store to `changes`, by Spark's key."""
+        spill = Spill(lambda outputs: results.add(pack_spilled(outputs)))
         begun = time.monotonic()
         firsts = self.stores.get_of_each([key for key, _ in gathered], MANIFEST_KEY)
         for (key, block), first in zip(gathered, firsts, strict=True):
@@ -134,12 +138,13 @@ class KeyGroupOperator(StatefulProcessor):
             if self.initial:
                 load(copy_of(self.initial), group, state)
             try:
-                result = run_batch(block, state, self.processor, self.bounds)
+                result = run_batch(block, state, self.processor, self.bounds, spill)
             except StepFailed as e:
                 raise step_error(e, self.topics) from e
             changes.append((key, state.end(block.version or STATE_VERSION)))
             now = time.monotonic()
-            yield pack(group_result(group, result, GroupFigures(self.source_ms, now - begun, state.stored_bytes())))
+            figures = GroupFigures(self.source_ms, now - begun, state.stored_bytes())
+            results.add(pack(group_result(group, result, figures)))
             begun = now
 
     def close(self) -> None:

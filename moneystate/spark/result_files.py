@@ -14,14 +14,21 @@ from contextlib import suppress
 from pathlib import Path
 
 from moneystate.errors import JobError
-from moneystate.spark.scratch import read_frames, write_frames
+from moneystate.spark.scratch import FrameWriter, read_frames
 
 PREFIX = "moneystate-results-"
 
 
-def write_results(packed: Iterable[bytes]) -> bytes:
-    """Writes a result file and returns its name for the row."""
-    return os.fsencode(write_frames(PREFIX, packed))
+class ResultWriter(FrameWriter):
+    """Writes a result file."""
+
+    def __init__(self) -> None:
+        super().__init__(PREFIX)
+
+    @property
+    def row(self) -> bytes:
+        """Names the file."""
+        return os.fsencode(self.path)
 
 
 def read_results(row: bytes) -> Iterator[bytes]:

@@ -15,7 +15,7 @@ from moneystate.kafka.sink import BatchId
 from moneystate.spark import sink_host
 from moneystate.spark.batch_writing import Report, SinkSpec, write_batch
 from moneystate.spark.figures import WORKER_MEMORY
-from moneystate.spark.group_results import GroupResult, unpack
+from moneystate.spark.group_results import Result, unpack
 from moneystate.spark.result_files import read_results, remove_results
 
 REPORT_SCHEMA = "report binary"
@@ -57,7 +57,7 @@ def write_partition(spec: SinkSpec, partition: int, batch: BatchId, rows: Iterab
     """Writes one output partition's batch from the operator's rows."""
     left, read = iter(rows), list[bytes]()
 
-    def results() -> Iterator[GroupResult]:
+    def results() -> Iterator[Result]:
         for row in chain(list(read), _noted(left, read)):
             yield from map(unpack, read_results(row))
 

@@ -22,7 +22,7 @@ from moneystate.engine.processor import bounds_of
 from moneystate.engine.state import MemoryState
 from moneystate.spark.batch_writing import Report
 from moneystate.spark.figures import GroupFigures
-from moneystate.spark.group_results import group_result, pack, unpack
+from moneystate.spark.group_results import GroupResult, group_result, pack, unpack
 from moneystate.spark.progress import BatchProgress, Meter
 from moneystate.testing import Bench
 from moneystate.testing.event_times import EventTimeWarning
@@ -95,7 +95,9 @@ def batches(times: list[int]) -> list[BatchProgress]:
         assert intake.add(0, 3, offset, -1, plan.codecs[Put].encode(Put(f"k{offset}", time))) is None
         result = run_batch(merge(intake.close()), state, processor, bounds_of(inputs, 1_000))
         report, whole = Report(), Report()
-        report.add(unpack(pack(group_result(0, result, GroupFigures()))))
+        unpacked = unpack(pack(group_result(0, result, GroupFigures())))
+        assert isinstance(unpacked, GroupResult)
+        report.add(unpacked)
         whole.merge(Report.unpack(report.pack()))
         ends = [BatchPlan("rules", {}, {("puts", 3): PartitionPlan(end, ACTIVE)}) for end in (offset, offset + 1)]
         progress.append(meter.measure(offset, ends[0], ends[1], whole, inputs))

@@ -25,7 +25,7 @@ from moneystate.spark import sink_host
 from moneystate.spark.batch_writing import SinkSpec
 from moneystate.spark.figures import GroupFigures
 from moneystate.spark.group_results import group_result, pack
-from moneystate.spark.result_files import write_results
+from moneystate.spark.result_files import ResultWriter
 from moneystate.spark.sink import hand_over, write_partition
 
 GO_ON = signal.SIGUSR1
@@ -57,9 +57,10 @@ class Outcome:
 def row(values: list[str]) -> bytes:
     """One key group's result, as the operator gives it."""
     outputs: list[Output] = [(0, b"key", value.encode(), []) for value in values]
-    return write_results(
-        [pack(group_result(0, BatchResult(outputs, [], clock.decode(None), [], [], [], 0, 0, 0), GroupFigures()))]
-    )
+    result = group_result(0, BatchResult(outputs, [], clock.decode(None), [], [], [], 0, 0, 0), GroupFigures())
+    with ResultWriter() as results:
+        results.add(pack(result))
+    return results.row
 
 
 def say(line: dict[str, Any]) -> None:

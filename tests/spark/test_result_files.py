@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from moneystate.errors import JobError
-from moneystate.spark.result_files import read_results, remove_results, write_results
+from moneystate.spark.result_files import ResultWriter, read_results, remove_results
 
 
 @pytest.fixture(autouse=True)
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},{tmp_path / 'another'}")
     return tmp_path
+
+
+def write_results(packed: Iterable[bytes]) -> bytes:
+    with ResultWriter() as results:
+        for one in packed:
+            results.add(one)
+    return results.row
 
 
 @pytest.mark.parametrize("packed", [[], [b""], [b"a", b"", b"b" * 3_000_000]], ids=["none", "empty", "several"])
