@@ -25,6 +25,7 @@ from moneystate.kafka.arrivals import Arrivals, LogEnds, committed_ends
 from moneystate.kafka.client import admin_client, is_end_of_partition, letter_of, place, range_consumer, reason
 from moneystate.kafka.input_topics import input_topics
 from moneystate.kafka.offsets import FullPartition, TopicState, high_watermarks, log_starts
+from moneystate.kafka.put_out import most_records
 from moneystate.kafka.source_spec import SourceSpec
 from moneystate.kafka.table_loads import TableLoads, is_ready, unloaded
 from moneystate.kafka.topics import check_timestamps
@@ -274,7 +275,8 @@ class Planner:
         """Records to read by partition, at most so many, from (first offset, end of the log)."""
         backlog = {tp: max(0, end - first) for tp, (first, end) in spans.items()}
         firsts = {tp: spans[tp][0] for tp, n in backlog.items() if n}
-        budget = min(most, self._fitting(backlog, firsts))
+        put_out = most_records(Path(self.spec.put_out_file))
+        budget = min(most, most if put_out is None else put_out, self._fitting(backlog, firsts))
         if sum(backlog.values()) <= budget:
             return backlog
         points: dict[plans.TopicPartition, dict[int, int]] = {tp: {} for tp in backlog}

@@ -58,6 +58,11 @@ class SourceSpec:
         """After each batch, the batch loop writes to it when the next event or timer may be due."""
         return self.stop_file + ".due"
 
+    @property
+    def put_out_file(self) -> str:
+        """After each batch, the batch loop writes to it how much the last ones have put out."""
+        return self.stop_file + ".out"
+
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 

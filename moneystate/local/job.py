@@ -59,7 +59,7 @@ class LocalJob(BaseJob):
         self.topics = {t.code: self.options.topic_prefix + t.name for t in self.spec.inputs}
         self.planner = _planner(source)
         self.store = LocalStore(Path(self.options.checkpoint) / FOLDER)
-        self.loop = BatchLoop(self, self._write, Path(source.drain_complete_file), Path(source.due_file))
+        self.loop = BatchLoop(self, self._write, source)
         self.is_over = False
         self.next_at = 0.0  # when the next batch may begin
         if self.is_bounded:

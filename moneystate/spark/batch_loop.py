@@ -19,7 +19,9 @@ from moneystate.kafka.arrivals import due_by_clock
 from moneystate.kafka.failpoints import failpoint
 from moneystate.kafka.groups import GroupProgress
 from moneystate.kafka.markers import read_markers
+from moneystate.kafka.put_out import PutOut
 from moneystate.kafka.sink import BatchId
+from moneystate.kafka.source_spec import SourceSpec
 from moneystate.kafka.table_loads import unloaded
 from moneystate.ports.service import JobSpec
 from moneystate.spark import startup
@@ -51,13 +53,13 @@ class BatchJob(Protocol):
 class BatchLoop:
     """The function for `foreachBatch`. When it is called, the batch's offsets are in the checkpoint."""
 
-    def __init__(
-        self, job: BatchJob, write: Callable[[Any, BatchId], Report], drain_complete_file: Path, due_file: Path
-    ) -> None:
-        """`write`: writes a batch's results, which the loop only passes on."""
+    def __init__(self, job: BatchJob, write: Callable[[Any, BatchId], Report], source: SourceSpec) -> None:
+        """`write`: writes a batch's results, which the loop only passes on. `source`: names the files that it writes
+        for the planner."""
         self.job = job
-        self.drain_complete_file = drain_complete_file
-        self.due_file = due_file
+        self.drain_complete_file = Path(source.drain_complete_file)
+        self.due_file = Path(source.due_file)
+        self.put_out = PutOut(Path(source.put_out_file))
         self.write = write
         self.last = Report()
         self.finished = -1  # the last batch of this run
@@ -113,6 +115,7 @@ class BatchLoop:
         self.group.commit(after)
         by_topic = {self.job.spec.streams[stream]: n for stream, n in report.by_stream.items()}
         measured = self.meter.measure(number, before, after, report, self.job.spec.inputs)
+        self.put_out.add(measured.records, report.output_bytes)
         progress = replace(measured, epoch=epoch, outputs_by_topic=by_topic)
         self.finished = number
         self.job.health.loading(progress.loading)

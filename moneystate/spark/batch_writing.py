@@ -23,6 +23,7 @@ from moneystate.spark.group_results import GroupResult, Result, Spilled
 K = TypeVar("K", str, int)
 
 STREAM: Final = itemgetter(0)  # of an output
+VALUE: Final = itemgetter(2)
 
 
 @dataclass(frozen=True)
@@ -57,11 +58,13 @@ class Report:
     early: dict[int, EarlyEvent] = field(default_factory=dict)  # the first one of each topic, by its code
     before: int = NO_TIME  # the watermark before the batch, the same in all key groups
     behind: int = 0  # events that decisions of plans have put behind it
+    output_bytes: int = 0  # of the values of `outputs`, in their canonical form
     figures: Figures = field(default_factory=Figures)
 
     def add_outputs(self, outputs: list[Output]) -> None:
         self.outputs += len(outputs)
         _add(self.by_stream, Counter(map(STREAM, outputs)))  # counted in C
+        self.output_bytes += sum(map(len, filter(None, map(VALUE, outputs))))
 
     def add(self, result: GroupResult) -> None:
         self.changes += len(result.changes)
@@ -93,6 +96,7 @@ class Report:
         self.before = max(self.before, other.before)
         self.behind += other.behind
         self.changes += other.changes
+        self.output_bytes += other.output_bytes
         _add(self.counts, other.counts)
         _add(self.by_stream, other.by_stream)
         self._add_early(other.early.values())
@@ -104,7 +108,7 @@ class Report:
     def pack(self) -> bytes:
         first = (self.outputs, self.written, self.watermark, self.buffered)
         rest = (self.counts, self.silent, self.oldest, self.changes, self.holder, self.highs)
-        more = (self.by_stream, self.due, self.early, self.before, self.behind)
+        more = (self.by_stream, self.due, self.early, self.before, self.behind, self.output_bytes)
         return marshal.dumps((*first, *rest, *more, astuple(self.figures)))
 
     @classmethod

@@ -60,9 +60,7 @@ class Job(BaseJob):
         if o.partitions == o.source_tasks == 1:
             blocks = blocks.coalesce(1)  # one stage instead of two: Spark then knows that there is nothing to shuffle
         results = blocks.groupBy("key").transformWithState(self._operator(source), RESULT_SCHEMA, "Append", "None")
-        self.loop = loop = BatchLoop(
-            self, partial(run_sink, self.specs.sink()), Path(source.drain_complete_file), Path(source.due_file)
-        )
+        self.loop = loop = BatchLoop(self, partial(run_sink, self.specs.sink()), source)
         writer = results.writeStream.foreachBatch(loop).option("checkpointLocation", self.checkpoint.folder.address)
         if o.bounded or o.finish_batch:
             writer = writer.trigger(availableNow=True)

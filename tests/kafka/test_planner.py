@@ -17,6 +17,7 @@ from moneystate.errors import ConfigError, MoneystateError, RetentionError, Setu
 from moneystate.kafka import planner as planner_module
 from moneystate.kafka.input_topics import input_topics
 from moneystate.kafka.planner import Planner
+from moneystate.kafka.put_out import MOST_BYTES, PutOut
 from moneystate.kafka.source_spec import SourceSpec
 from moneystate.kafka.starting import resolve_start
 from moneystate.spark.startup import check_logs
@@ -150,6 +151,19 @@ def test_a_batch_of_large_records_is_bounded_in_bytes(
     assert [planned.next() for _ in range(4)] == [{f"{WALLET}/0": 10}] * 4
     inputs.send(inputs.prefix + WALLET, beats([0] * 900))
     assert planned.next() == {f"{WALLET}/0": 900}
+
+
+def test_a_batch_is_cut_by_what_the_batches_before_it_have_put_out(inputs: Cluster, tmp_path: Path) -> None:
+    inputs.send(inputs.prefix + WALLET, beats(list(range(900))))
+    planned = Planned(inputs, tmp_path, max_records=600)
+    put_out = PutOut(Path(planned.spec.put_out_file))
+    assert planned.next() == {f"{WALLET}/0": 600}
+    put_out.add(600, 6 * MOST_BYTES)
+    assert planned.next() == {f"{WALLET}/0": 100}
+    put_out.add(300, 0)
+    assert planned.next() == {f"{WALLET}/0": 150}
+    put_out.add(100, MOST_BYTES // 100_000)
+    assert planned.next() == {f"{WALLET}/0": 50}
 
 
 def test_a_bounded_run_reads_what_was_there_at_its_start_and_then_drains(inputs: Cluster, tmp_path: Path) -> None:
