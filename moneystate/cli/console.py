@@ -14,6 +14,7 @@ from moneystate.cli.connection import Timeout
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.flag_groups import KafkaFlags, SecurityFlags
 from moneystate.cli.known_services import KNOWN
+from moneystate.cli.oidc_flags import OidcFlags
 from moneystate.cli.option import ADDRESS, NUMBER, PATH, PATH_OR_URI, Panel, check_given, option, pairs, repeated
 from moneystate.cli.options import (
     BootstrapServers,
@@ -40,6 +41,7 @@ def console(
     bootstrap_servers: BootstrapServers,
     kafka_flags: KafkaFlags,
     security_flags: SecurityFlags,
+    oidc_flags: OidcFlags,
     state: Annotated[
         list[str] | None,
         repeated(
@@ -124,6 +126,7 @@ def console(
             timeout_s=parse_ms(timeout, "--timeout", 1) / 1000,
             kafka_config=kafka_flags.settings(),
             security=Security(*security_flags.given()),
+            oidc=oidc_flags.client(),
         )
     )
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 from moneystate.console.compared_states import NamedSavepoint
 from moneystate.console.deployments import ShownCheckpoint
+from moneystate.console.oidc import CALLBACK, OidcClient, is_safe
 from moneystate.console.sessions import Sessions, rights_of
+from moneystate.errors import ConfigError
 from moneystate.http import ServiceUrl
 from moneystate.serving.client import Target
 from moneystate.serving.https import Certificates
@@ -36,6 +38,28 @@ class Security(SecurityFlags):
         return None if files is None else Certificates(files)
 
 
+def check_oidc(client: OidcClient, has_keys: bool) -> None:
+    """Raises ConfigError."""
+    if not has_keys:
+        raise ConfigError(
+            "--oidc-issuer: expected --token-key as well, found none.",
+            "give the provider's keys as a JWK set: its access tokens are checked with it, here and by query servers.",
+        )
+    for flag, url in (("--oidc-issuer", client.issuer), ("--oidc-redirect", client.redirect)):
+        if not is_safe(url):
+            raise ConfigError(f"{flag} {url}: expected an https URL.", "only on this machine it may be http.")
+    if not client.redirect.endswith(CALLBACK) or "?" in client.redirect:
+        raise ConfigError(
+            f"--oidc-redirect {client.redirect}: expected the URL of {CALLBACK} at this console.",
+            f"for example https://console.example.org{CALLBACK}.",
+        )
+    if not client.client_id or "openid" not in client.scopes.split():
+        raise ConfigError(
+            "--oidc-issuer: expected --oidc-client, and openid among --oidc-scopes.",
+            "register the console as a client of the provider.",
+        )
+
+
 @dataclass(frozen=True)
 class ConsoleOptions:
     """`services`: references by the names of services."""
@@ -57,3 +81,10 @@ class ConsoleOptions:
     max_requests: float = 0.0  # a second of one caller; 0: any number
     kafka_config: dict[str, str] = field(default_factory=dict)
     security: Security = field(default_factory=Security)
+    oidc: OidcClient | None = None
+
+    def check(self) -> None:
+        """Raises ConfigError."""
+        self.security.check(self.listen)
+        if self.oidc is not None:
+            check_oidc(self.oidc, bool(self.security.token_key))

@@ -24,6 +24,7 @@ from moneystate.console.announced import Announced, Rules
 from moneystate.console.endpoints import Endpoints
 from moneystate.console.jobs import Jobs
 from moneystate.console.live import Live
+from moneystate.console.oidc_provider import OidcProvider
 from moneystate.console.options import ConsoleOptions
 from moneystate.console.registered import Registered
 from moneystate.console.servers import Servers
@@ -65,7 +66,7 @@ PAGES: Final[list[tuple[str, str, Page]]] = [
 def run(options: ConsoleOptions) -> None:
     """Serves pages until SIGTERM or SIGINT. Raises ConfigError, SetupError and BrokerError."""
     addresses.split(options.listen, "--listen")
-    options.security.check(options.listen)
+    options.check()
     servers = Servers(options.states, options.timeout_s)
     if options.security.token_key:
         servers.check_tokens()
@@ -87,6 +88,7 @@ def site_of(options: ConsoleOptions, servers: Servers) -> Starlette:
         allow_writes=options.allow_writes,
         hosts=LOCAL if addresses.is_loopback(options.listen) else frozenset(),
         is_secure=bool(options.security.tls_cert),
+        oidc=None if options.oidc is None else OidcProvider(options.oidc),
         savepoints=options.savepoints,
         checkpoints=options.checkpoints,
         grafana=options.grafana,

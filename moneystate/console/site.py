@@ -31,6 +31,7 @@ from moneystate.console.decoding import ReadsRegistered, codecs_of
 from moneystate.console.deployments import ShownCheckpoint
 from moneystate.console.faces import Face, faces_of
 from moneystate.console.live import Live
+from moneystate.console.oidc_provider import OidcProvider
 from moneystate.console.rendering import environment
 from moneystate.console.servers import Asked, Servers
 from moneystate.console.sessions import COOKIE, NeedsLogin, NotAllowed, Sessions, Viewer
@@ -91,6 +92,7 @@ class Site:
     savepoints: Sequence[NamedSavepoint] = ()
     checkpoints: Sequence[ShownCheckpoint] = ()
     limits: Rates = field(default_factory=lambda: Rates(0.0))
+    oidc: OidcProvider | None = None  # None: tokens are given by hand
     grafana: str = ""  # URL of the dashboard; empty: there is none
     comparisons: Comparisons = field(default_factory=Comparisons)
     templates: Environment = field(default_factory=environment)
@@ -154,6 +156,8 @@ def application(site: Site, routes: list[tuple[str, str, Page]]) -> Starlette:
             task.cancel()
             await asyncio.wait([task])
             await site.live.endpoints.close()
+            if site.oidc is not None:
+                await site.oidc.close()
             site.servers.close()
 
     made = [Route(path, _answering(site, page), methods=[method]) for method, path, page in routes]
@@ -192,7 +196,8 @@ def _answering(site: Site, page: Page) -> Callable[[Request], Awaitable[Response
 
 def _to_login(request: Request, is_refused: bool) -> Response:
     """`is_refused`: the browser had a token, which grants nothing."""
-    wanted = f"{request.url.path}?{request.url.query}" if request.method == "GET" else "/"
+    query = f"?{request.url.query}" if request.url.query else ""
+    wanted = request.url.path + query if request.method == "GET" else "/"
     response = RedirectResponse("/login?refused=yes" if is_refused else "/login", HTTPStatus.SEE_OTHER)
     response.set_cookie(AFTER, quote(wanted), max_age=600, httponly=True, samesite="strict")
     return response

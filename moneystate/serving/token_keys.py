@@ -54,7 +54,7 @@ def read_keys(path: str) -> TokenKeys:
         raise ConfigError(
             f"{FLAG} {path}: expected a public key as PEM or a JWK set, but {e.strerror}.", "check the path."
         ) from None
-    return _of_set(path, content) if content.lstrip().startswith(b"{") else _of_pem(path, content)
+    return keys_of_set(f"{FLAG} {path}", content) if content.lstrip().startswith(b"{") else _of_pem(path, content)
 
 
 def _of_pem(path: str, content: bytes) -> TokenKeys:
@@ -69,24 +69,20 @@ def _of_pem(path: str, content: bytes) -> TokenKeys:
     return TokenKeys({}, key)
 
 
-def _of_set(path: str, content: bytes) -> TokenKeys:
-    """Skips keys of unsupported kinds, as the RFC requires."""
+def keys_of_set(where: str, content: bytes) -> TokenKeys:
+    """Of a JWK set. Skips keys of unsupported kinds, as the RFC requires. Raises ConfigError."""
     try:
         members = [dict(member) for member in read_object(content)["keys"]]
     except (ValueError, KeyError, TypeError) as e:
-        raise ConfigError(
-            f"{FLAG} {path}: expected a JWK set, but {type(e).__name__}: {e}.", "check the file."
-        ) from None
+        raise ConfigError(f"{where}: expected a JWK set, but {type(e).__name__}: {e}.", "check the file.") from None
     if any("d" in member or "k" in member for member in members):
-        raise ConfigError(
-            f"{FLAG} {path}: expected public keys, found a private or shared one.", "give the public one."
-        )
+        raise ConfigError(f"{where}: expected public keys, found a private or shared one.", "give the public one.")
     keys = [(member.get("kid"), key) for member in members if (key := _of_member(member)) is not None]
     by_kid = {kid: key for kid, key in keys if isinstance(kid, str)}
     if not keys:
-        raise ConfigError(f"{FLAG} {path}: expected keys for signatures ({SUPPORTED}), found none.", "add one.")
+        raise ConfigError(f"{where}: expected keys for signatures ({SUPPORTED}), found none.", "add one.")
     if len(keys) > 1 and len(by_kid) < len(keys):
-        raise ConfigError(f"{FLAG} {path}: expected a `kid` of its own for each key, found another.", "give each one.")
+        raise ConfigError(f"{where}: expected a `kid` of its own for each key, found another.", "give each one.")
     return TokenKeys(by_kid, keys[0][1] if len(keys) == 1 else None)
 
 
