@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from moneystate.api.iso_time import to_ms
+from moneystate.console.alert_forms import Labels
+from moneystate.console.alerts import Alert, Alerts, most_severe_first
 from moneystate.console.figures import Figures, Page, figures_of, page_of
 from moneystate.engine.avro import Malformed
 from moneystate.http import HttpCall, HttpFailure, HttpReply, HttpSender, ServiceUrl
@@ -20,25 +21,13 @@ MOST_BYTES: Final = 4 * 1024 * 1024
 OWN: Final = "Moneystate"  # how the names of this project's rules begin (ops/alerts.yml)
 
 
-@dataclass(frozen=True)
-class Alert:
-    """An alert that fires. `service`: that it is about; empty: none. `since_ms`: when its condition began to hold."""
-
-    name: str
-    severity: str
-    service: str
-    summary: str
-    runbook: str
-    since_ms: int | None
-
-
 class Unanswered(Exception):
     """An endpoint did not say what it was asked; the message says why."""
 
 
 class Endpoints:
-    """`addresses`: HOST:PORT of jobs' `--metrics-port`. `figures`: by service, as of the last look. `problems`: why an
-    endpoint has none, by its address. `alerts`: None without a Prometheus server."""
+    """`addresses`: HOST:PORT of `--metrics-port`. `figures`: of jobs by service, as of the last look. `problems`: why
+    an endpoint has none, by its address. `alerts`: of Prometheus if it answers, else of the console's own rules."""
 
     def __init__(self, addresses: Sequence[str], prometheus: ServiceUrl | None) -> None:
         self.addresses = addresses
@@ -47,7 +36,8 @@ class Endpoints:
         self.pages: dict[str, Page] = {}
         self.figures: dict[str, Figures] = {}
         self.problems: dict[str, str] = {}
-        self.alerts: list[Alert] | None = None
+        self.own = Alerts()
+        self.alerts: list[Alert] = []
 
     async def look(self) -> None:
         problems: dict[str, str] = {}
@@ -59,13 +49,13 @@ class Endpoints:
                 self.pages[address] = page
             else:
                 problems[address] = page
+        alerts = self.own.look(time.monotonic(), time.time_ns() // 1_000_000, list(_samples(pages)))
         if self.prometheus is not None:
             try:
-                self.alerts = alerts_of(await self._asked(self.prometheus.url.rstrip("/") + "/api/v1/alerts"))
+                alerts = alerts_of(await self._asked(self.prometheus.url.rstrip("/") + "/api/v1/alerts"))
             except Unanswered as e:
-                self.alerts = None
                 problems[self.prometheus.url] = str(e)
-        self.figures, self.problems = figures, problems
+        self.figures, self.problems, self.alerts = figures, problems, alerts
 
     async def close(self) -> None:
         await self.sender.close()
@@ -94,6 +84,16 @@ class Endpoints:
         return reply.body.decode(errors="replace")
 
 
+def _samples(pages: Mapping[str, Page | str]) -> Iterator[tuple[str, Labels, float]]:
+    """Of all endpoints, as Prometheus labels them."""
+    for address, page in pages.items():
+        instance = ("instance", address)
+        yield "up", (instance,), float(isinstance(page, Page))
+        if isinstance(page, Page):
+            for (name, labels), value in page.samples.items():
+                yield name, (*labels, instance), value
+
+
 def alerts_of(text: str) -> list[Alert]:
     """This project's alerts that fire, the most severe first, of an answer of `/api/v1/alerts`. Raises Unanswered."""
     try:
@@ -101,8 +101,7 @@ def alerts_of(text: str) -> list[Alert]:
         firing = [_alert(one) for one in given if one["state"] == "firing"]
     except (ValueError, KeyError, TypeError):
         raise Unanswered("expected the alerts of Prometheus, found something else.") from None
-    own = (one for one in firing if one.name.startswith(OWN))
-    return sorted(own, key=lambda one: (one.severity != "critical", one.name, one.service))
+    return most_severe_first(one for one in firing if one.name.startswith(OWN))
 
 
 def _alert(given: dict[str, dict[str, str]]) -> Alert:

@@ -8,9 +8,11 @@ from typing import Final
 
 from prometheus_client.parser import text_string_to_metric_families
 
-JOB: Final = "moneystate_job_"
+from moneystate.console.alert_forms import Labels
+
+OWN: Final = "moneystate_"
+JOB: Final = OWN + "job_"
 PHASES: Final = ("plan", "source", "operator", "sink", "commit", "checkpoint")
-Labels = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,9 @@ class Page:
     samples: Mapping[tuple[str, Labels], float] = field(default_factory=dict)
 
     def services(self) -> list[str]:
-        return sorted({dict(labels)["service"] for _, labels in self.samples if ("service" in dict(labels))})
+        """Whose job it is about."""
+        given = (dict(labels) for name, labels in self.samples if name.startswith(JOB))
+        return sorted({its["service"] for its in given if "service" in its})
 
     def of_service(self, name: str, service: str) -> Iterable[tuple[dict[str, str], float]]:
         for (one, labels), value in self.samples.items():
@@ -66,7 +70,7 @@ def page_of(text: str, taken_s: float) -> Page:
     samples = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
-            if sample.name.startswith(JOB):
+            if sample.name.startswith(OWN):
                 samples[sample.name, tuple(sorted(sample.labels.items()))] = sample.value
     return Page(taken_s, samples)
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry, Gauge, start_http_server
 
 from moneystate.console.endpoints import Unanswered, alerts_of
 from moneystate.console.figures import Figures, Page, Place, figures_of, page_of, why_held
@@ -131,3 +132,18 @@ def test_a_job_is_shown_as_its_metrics_say_with_the_alerts_that_fire(own_broker:
         held = until(lambda: scraped(metrics).values("moneystate_job_watermark_held_by"), world.jobs[0].err, WITHIN_S)
         [(partition, topic)] = held
         world.shown("/", f"{topic}/{partition} ")
+
+
+def test_without_prometheus_the_console_evaluates_the_rules_itself(own_broker: DevBroker, tmp_path: Path) -> None:
+    registry = CollectorRegistry()
+    Gauge("moneystate_job_batch_running_seconds", "It hangs.", ["service"], registry=registry).labels("notes").set(400)
+    server, thread = start_http_server(0, "127.0.0.1", registry)
+    flags = ("--show-metrics", f"127.0.0.1:{server.server_port}", "--prometheus", "http://127.0.0.1:1")
+    console = World(own_broker.bootstrap_servers, tmp_path, *flags, services=())
+    console.addresses = {}
+    with console.stack:
+        console.console = console.listening(console.run_console())
+        page = console.shown("/", "MoneystateBatchHangs", "docs/runbook.md#moneystatebatchhangs")
+        assert page.has("A batch of notes has run for 6 min", "http://127.0.0.1:1: expected an answer")
+    server.shutdown()
+    thread.join()
