@@ -1,8 +1,8 @@
 """The records of the topics `delivery-log`, `undelivered` and `delivery-commands`: this module alone knows their form.
 
 All have the endpoint's id as the key, and are in the partition that it has in `deliveries`. A value is a JSON object.
-Its field `kind` says which record it is. A webhook-id is the id of a delivery, or that of a batch, whose members its cut
-names. A delivery begins with run 1. Each redelivery begins another run.
+Its field `kind` says which record it is. A webhook-id is the id of a delivery, or that of a batch, whose members its
+cut names. A delivery begins with run 1. Each redelivery begins another run.
 """
 
 from __future__ import annotations
