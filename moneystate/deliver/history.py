@@ -135,10 +135,16 @@ _TYPES: Final[dict[str, Any]] = {
 
 def to_json(record: Record) -> bytes:
     """The value of a record."""
-    content = {_camel(field.name): getattr(record, field.name) for field in fields(record)}
+    content = plain(record)
     if isinstance(record, Undelivered):
         content["delivery"] = plain_delivery(record.delivery)
-    return json.dumps({KIND: _NAMES[type(record)], **content}, ensure_ascii=False, separators=(",", ":")).encode()
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def plain(record: Record) -> dict[str, Any]:
+    """A record as JSON has it, without a delivery in it."""
+    content = {key: getattr(record, name) for name, key, kind in _FIELDS[type(record)] if kind is not Delivery}
+    return {KIND: _NAMES[type(record)], **content}
 
 
 def from_json(value: bytes | None) -> Record:
