@@ -177,7 +177,8 @@ def plain_delivery(its: Delivery) -> dict[str, Any]:
     return {**content, "body": base64.b64encode(its.body).decode()}
 
 
-def _delivery(content: Any) -> Delivery:
+def delivery_from_plain(content: Any) -> Delivery:
+    """From what `plain_delivery` gives, decoded. Raises NotARecord."""
     try:
         return from_fields({**content, "body": base64.b64decode(content["body"], validate=True)})
     except (NotADelivery, ValueError, LookupError, TypeError):
@@ -201,7 +202,7 @@ def _camel(name: str) -> str:
     return first + "".join(map(str.capitalize, rest))
 
 
-_READ: Final[dict[Any, Callable[[Any], Any]]] = {Delivery: _delivery, Outcome: _outcome}
+_READ: Final[dict[Any, Callable[[Any], Any]]] = {Delivery: delivery_from_plain, Outcome: _outcome}
 # name, key in JSON, and type of each field
 _FIELDS: Final = {
     type: [(f.name, _camel(f.name), _TYPES[str(f.type)]) for f in fields(type)] for type in _KINDS.values()

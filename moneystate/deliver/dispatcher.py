@@ -1,0 +1,328 @@
+"""What the worker of one partition of `deliveries` sends when, and what it writes.
+
+It knows no Kafka, no connection and no clock: times are arguments. What it decides is in `changes`, for one
+transaction. A batch is sent only once its cut is committed, and a message behind a dead one of its order only once that
+outcome is. So another worker can always go on from what is committed.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from moneystate.deliver.attempts import Answer
+from moneystate.deliver.batches import halves
+from moneystate.deliver.breaker import Breaker, Status
+from moneystate.deliver.endpoint_queue import EndpointQueue, Forming, is_batched, lane_of
+from moneystate.deliver.history import Attempt, Cut, Ended, LogRecord, Redelivered, Undelivered
+from moneystate.deliver.outcomes import MAX_AGE_MS, TOO_LARGE, Outcome, Verdict, following, verdict
+from moneystate.deliver.pending import Queued
+from moneystate.deliver.records import Delivery
+from moneystate.deliver.requests import Message
+from moneystate.deliver.retry_after import hold_ms
+from moneystate.deliver.rows import Endpoint, Subscription
+
+MOST_PENDING: Final = 1_000_000  # deliveries of an endpoint
+LOOK_AGAIN_MS: Final = 20
+MOST_PENDING_BYTES: Final = 10_000_000_000
+DELETED, ABSENT_SUBSCRIPTION = "the endpoint is deleted", "the subscription is deleted"
+
+
+@dataclass
+class Changes:
+    """What a transaction writes. `pending`: by key; None: a tombstone. `statuses`: breakers of endpoints."""
+
+    log: list[LogRecord] = field(default_factory=list)
+    pending: dict[str, tuple[str, Queued | None]] = field(default_factory=dict)
+    undelivered: list[Undelivered] = field(default_factory=list)
+    statuses: dict[str, Breaker] = field(default_factory=dict)
+    cuts: list[tuple[str, str]] = field(default_factory=list)  # endpoint and webhook-id
+    dead: list[tuple[str, str]] = field(default_factory=list)  # endpoint and lane
+
+
+@dataclass(frozen=True)
+class Bounds:
+    most: int = MOST_PENDING
+    most_bytes: int = MOST_PENDING_BYTES
+    max_age_ms: int = MAX_AGE_MS
+
+
+class Dispatcher:
+    """`spread`: random numbers from -1 to 1; `new_id`: random ids of batches."""
+
+    def __init__(self, spread: Callable[[], float], new_id: Callable[[], str], bounds: Bounds | None = None) -> None:
+        self.spread = spread
+        self.new_id = new_id
+        self.bounds = bounds or Bounds()
+        self.endpoints: dict[str, EndpointQueue] = {}
+        self.changes = Changes()
+        self.fresh: dict[str, Queued] = {}  # not in `delivery-pending` yet, and not ended
+        self._wakes: list[tuple[int, str]] = []
+
+    # Rows
+
+    def endpoint_row(self, endpoint_id: str, row: Endpoint | None, offset: int, now_ms: int) -> None:
+        queue = self._queue(endpoint_id)
+        was_paused = queue.row is not None and queue.row.is_paused
+        queue.row, queue.row_offset = row, offset
+        is_paused = row is not None and row.is_paused
+        if is_paused and not was_paused:
+            queue.paused_since_ms = now_ms
+        elif was_paused and not is_paused:
+            queue.paused_base_ms, queue.paused_since_ms = queue.paused_ms(now_ms), None
+        self._set_breaker(queue, queue.breaker.with_row(offset), now_ms)
+        if queue.is_deleted:
+            self._cancel(queue, "", DELETED, now_ms)
+        self._wake(queue, now_ms)
+
+    def subscription_row(self, endpoint_id: str, subscription_id: str, row: Subscription | None, now_ms: int) -> None:
+        """None: it is deleted."""
+        queue = self._queue(endpoint_id)
+        queue.subscriptions[subscription_id] = row
+        if row is None:
+            self._cancel(queue, subscription_id, ABSENT_SUBSCRIPTION, now_ms)
+        self._wake(queue, now_ms)
+
+    def status(self, endpoint_id: str, breaker: Breaker) -> None:
+        """As an earlier worker left it."""
+        self._queue(endpoint_id).breaker = breaker
+
+    # Deliveries
+
+    def take(self, delivery: Delivery, now_ms: int) -> None:
+        """A record of `deliveries`, whose rows have been given."""
+        queue = self._queue(delivery.endpoint_id)
+        row = queue.subscriptions.get(delivery.subscription_id)
+        one = self._single(queue, delivery, row)
+        if queue.is_deleted or row is None:
+            self._end(queue, one, Outcome.CANCELLED, now_ms, DELETED if queue.is_deleted else ABSENT_SUBSCRIPTION)
+        elif queue.count >= self.bounds.most or queue.bytes + one.bytes > self.bounds.most_bytes:
+            self._end(queue, one, Outcome.OVERFLOW, now_ms, "too much is pending")
+        else:
+            self.fresh[one.webhook_id] = one
+            self._enqueue(queue, one, row, now_ms)
+
+    def restore(self, pending: Iterable[Queued], now_ms: int) -> None:
+        """The records of `delivery-pending`, in any order."""
+        for one in sorted(pending, key=lambda its: its.first.sequence):
+            self._restore(one, now_ms)
+
+    def _restore(self, one: Queued, now_ms: int) -> None:
+        queue = self._queue(one.first.endpoint_id)
+        row = queue.subscriptions.get(one.first.subscription_id)
+        one.lane, one.is_stored = lane_of(one.first, row), True
+        one.paused_ms -= queue.paused_ms(now_ms)
+        if queue.is_deleted or row is None:
+            self._end(queue, one, Outcome.CANCELLED, now_ms, DELETED if queue.is_deleted else ABSENT_SUBSCRIPTION)
+        else:
+            self._enqueue(queue, one, row, now_ms)
+
+    def redeliver(self, message: Message, run: int, command_id: str, now_ms: int) -> None:
+        """Another run of a message that has ended."""
+        queue = self._queue(message.members[0].endpoint_id)
+        first = message.members[0]
+        one = Queued(message, run, due_ms=now_ms, lane=lane_of(first, queue.subscriptions.get(first.subscription_id)))
+        place = message.webhook_id, queue.endpoint_id, first.subscription_id
+        self.changes.log.append(Redelivered(*place, run, now_ms, command_id))
+        self.fresh[one.webhook_id] = one
+        queue.put(one)
+        self._wake(queue, now_ms)
+
+    # Sending
+
+    def ready(self, now_ms: int) -> Iterator[tuple[Endpoint, Queued]]:
+        """What is to be sent now. Each is in flight until it is `answered`."""
+        due = set()
+        while self._wakes and self._wakes[0][0] <= now_ms:
+            due.add(heapq.heappop(self._wakes)[1])
+        for endpoint_id in sorted(due):
+            queue = self.endpoints[endpoint_id]
+            for row, members in queue.batches(now_ms):
+                self._cut(queue, Message(self.new_id(), members, row.format), lane_of(members[0], row), now_ms)
+            while (one := queue.take(now_ms)) is not None:
+                assert queue.row is not None
+                yield queue.row, one
+            self._wake(queue, now_ms + LOOK_AGAIN_MS)  # what is due and was not sent waits for a transaction
+
+    def next_ms(self) -> int | None:
+        """When `ready` may have something; None: not before something happens."""
+        return self._wakes[0][0] if self._wakes else None
+
+    def answered(self, one: Queued, answer: Answer, now_ms: int) -> None:
+        queue = self._queue(one.first.endpoint_id)
+        if queue.queued.get(one.webhook_id) is not one:
+            return  # it was cancelled meanwhile
+        held = hold_ms(answer.status or 0, answer.retry_after, now_ms)
+        result = verdict(answer.status, held)
+        is_probe = queue.probing == one.webhook_id
+        queue.probing = "" if is_probe else queue.probing
+        self._log_attempt(queue, one, answer, now_ms)
+        queue.in_flight.discard(one.webhook_id)
+        if answer.status == TOO_LARGE and one.message.format is not None and len(one.message.members) > 1:
+            self._split(queue, one, now_ms)
+        elif is_probe and result in (Verdict.FAILED, Verdict.GONE):
+            self._after_probe(queue, one, now_ms)
+        else:
+            self._follow(queue, one, result, held or 0, now_ms)
+        if is_probe or result is not Verdict.FAILED or queue.breaker.status is not Status.OPEN:
+            # Answers of requests from before the breaker opened say nothing new.
+            self._set_breaker(queue, queue.breaker.after(result, now_ms, queue.row_offset), now_ms)
+        self._wake(queue, now_ms)
+
+    # Transactions
+
+    def collect(self) -> Changes:
+        """What is to be committed together with the position up to which deliveries were taken. Until `committed` no
+        other call of it."""
+        for one in self.fresh.values():
+            one.is_stored = True
+            self._store(one)
+        self.fresh.clear()
+        changes, self.changes = self.changes, Changes()
+        return changes
+
+    def committed(self, changes: Changes, now_ms: int) -> None:
+        for endpoint_id, webhook_id in changes.cuts:
+            queue = self._queue(endpoint_id)
+            queue.cutting.discard(webhook_id)
+            one = queue.queued.get(webhook_id)
+            if one is not None:
+                queue.schedule(one)
+            self._wake(queue, now_ms)
+        for endpoint_id, lane in changes.dead:
+            queue = self._queue(endpoint_id)
+            queue.release(lane)
+            self._wake(queue, now_ms)
+
+    # What follows
+
+    def _follow(self, queue: EndpointQueue, one: Queued, result: Verdict, held_ms: int, now_ms: int) -> None:
+        paused_ms = queue.paused_ms(now_ms)
+        next_one = following(
+            result, one.attempts, one.age(paused_ms), now_ms, self.spread(), held_ms, self.bounds.max_age_ms
+        )
+        one.attempts = next_one.attempts
+        if result is Verdict.HELD:
+            queue.held_until_ms = max(queue.held_until_ms, now_ms + held_ms)
+        if next_one.outcome is not None:
+            self._end(queue, one, next_one.outcome, now_ms)
+            return
+        one.due_ms = next_one.due_ms
+        if one.is_stored:
+            self._store(one)
+        queue.schedule(one)
+
+    def _after_probe(self, queue: EndpointQueue, one: Queued, now_ms: int) -> None:
+        """A probe that failed is no attempt of the message, which yet may be too old by now."""
+        if one.age(queue.paused_ms(now_ms)).is_over(now_ms, self.bounds.max_age_ms):
+            self._end(queue, one, Outcome.DEAD, now_ms)
+        else:
+            queue.schedule(one)
+
+    def _end(self, queue: EndpointQueue, one: Queued, outcome: Outcome, now_ms: int, why: str = "") -> None:
+        place = one.webhook_id, queue.endpoint_id, one.first.subscription_id
+        self.changes.log.append(Ended(*place, one.run, outcome, now_ms, one.attempts, why))
+        if outcome is not Outcome.DELIVERED:
+            ended = one.webhook_id, one.run, outcome, now_ms, one.attempts
+            problem = one.problem or why
+            self.changes.undelivered += [Undelivered(*ended, its, one.status, problem) for its in one.message.members]
+        self._forget(one)
+        if one.webhook_id in queue.queued:
+            is_dead = outcome is Outcome.DEAD and bool(one.lane)
+            queue.remove(one, not is_dead)
+            if is_dead:
+                self.changes.dead.append((queue.endpoint_id, one.lane))
+
+    def _cut(
+        self, queue: EndpointQueue, message: Message, lane: str, now_ms: int, replaces: str = "", paused_ms: int = 0
+    ) -> Queued:
+        """A batch, which is sent once it is committed."""
+        made = Queued(message, due_ms=now_ms, lane=lane, is_stored=True, paused_ms=paused_ms)
+        assert message.format is not None
+        place = message.webhook_id, queue.endpoint_id, made.first.subscription_id
+        ids = [one.delivery_id for one in message.members]
+        self.changes.log.append(Cut(*place, message.format.value, ids, now_ms, replaces))
+        self.changes.cuts.append((queue.endpoint_id, message.webhook_id))
+        self._store(made)
+        if not replaces:
+            for one in message.members:
+                self._forget_key(queue.endpoint_id, one.delivery_id)
+            queue.cutting.add(made.webhook_id)
+            queue.put(made)
+        return made
+
+    def _split(self, queue: EndpointQueue, one: Queued, now_ms: int) -> None:
+        """A batch that is too large for its receiver becomes two."""
+        sizes = halves(len(one.message.members))
+        assert sizes is not None
+        first, second = one.message.members[: sizes[0]], one.message.members[sizes[0] :]
+        messages = [Message(self.new_id(), part, one.message.format) for part in (first, second)]
+        made = [self._cut(queue, its, one.lane, now_ms, one.webhook_id, one.paused_ms) for its in messages]
+        self._forget(one)
+        queue.replace_first(one, made)
+
+    def _cancel(self, queue: EndpointQueue, subscription_id: str, why: str, now_ms: int) -> None:
+        """All that is pending of a subscription; empty: of the endpoint."""
+        for one in list(queue.queued.values()):
+            if subscription_id in ("", one.first.subscription_id):
+                self._end(queue, one, Outcome.CANCELLED, now_ms, why)
+        for name in [name for name in queue.forming if subscription_id in ("", name)]:
+            for delivery, _ in queue.forming.pop(name).waiting:
+                queue.bytes -= len(delivery.body)
+                self._end(queue, self._single(queue, delivery, None), Outcome.CANCELLED, now_ms, why)
+
+    # Small parts
+
+    def _enqueue(self, queue: EndpointQueue, one: Queued, row: Subscription, now_ms: int) -> None:
+        if is_batched(row) and one.message.format is None:
+            one.is_cut = False
+            queue.forming.setdefault(one.first.subscription_id, Forming()).add(one.first, now_ms)
+            queue.bytes += one.bytes
+        else:
+            one.is_cut = True
+            queue.put(one)
+        self._wake(queue, now_ms)
+
+    def _single(self, queue: EndpointQueue, delivery: Delivery, row: Subscription | None) -> Queued:
+        message = Message(delivery.delivery_id, [delivery], None)
+        return Queued(message, due_ms=0, lane=lane_of(delivery, row))
+
+    def _log_attempt(self, queue: EndpointQueue, one: Queued, answer: Answer, now_ms: int) -> None:
+        one.status, one.problem = answer.status, answer.problem
+        self.changes.log.append(
+            Attempt(
+                one.webhook_id, queue.endpoint_id, one.first.subscription_id, one.run, one.attempts + 1, now_ms,
+                answer.took_ms, answer.status, answer.problem, answer.text,
+            )
+        )  # fmt: skip
+
+    def _store(self, one: Queued) -> None:
+        self.changes.pending[one.webhook_id] = one.first.endpoint_id, one
+
+    def _forget(self, one: Queued) -> None:
+        self._forget_key(one.first.endpoint_id, one.webhook_id)
+
+    def _forget_key(self, endpoint_id: str, webhook_id: str) -> None:
+        """A tombstone, unless it never stood in the topic."""
+        if self.fresh.pop(webhook_id, None) is None:
+            self.changes.pending[webhook_id] = endpoint_id, None
+
+    def _set_breaker(self, queue: EndpointQueue, breaker: Breaker, now_ms: int) -> None:
+        before, queue.breaker = queue.breaker, breaker
+        if before.status is not Status.CLOSED and breaker.status is Status.CLOSED:
+            queue.all_due(now_ms)
+        if (before.status, before.is_warned) != (breaker.status, breaker.is_warned):
+            self.changes.statuses[queue.endpoint_id] = breaker
+
+    def _queue(self, endpoint_id: str) -> EndpointQueue:
+        if endpoint_id not in self.endpoints:
+            self.endpoints[endpoint_id] = EndpointQueue(endpoint_id)
+        return self.endpoints[endpoint_id]
+
+    def _wake(self, queue: EndpointQueue, now_ms: int) -> None:
+        """Looks at an endpoint when it is due, from a time on."""
+        due_ms = queue.next_ms()
+        if due_ms is not None:
+            heapq.heappush(self._wakes, (max(due_ms, now_ms), queue.endpoint_id))

@@ -1,0 +1,232 @@
+"""The decisions of a worker over random stories with crashes, and single ones by hand."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from moneystate.deliver.attempts import Answer
+from moneystate.deliver.batches import Limits
+from moneystate.deliver.breaker import Status
+from moneystate.deliver.dispatcher import Bounds, Dispatcher
+from moneystate.deliver.envelopes import Format
+from moneystate.deliver.history import Ended
+from moneystate.deliver.outcomes import Outcome
+from moneystate.deliver.pending import Queued, from_json, to_json
+from moneystate.deliver.records import Delivery
+from moneystate.deliver.requests import Message
+from moneystate.deliver.rows import Endpoint, Mode, Ordering, Subscription
+from tests.budget import examples
+from tests.deliver.made import delivery
+from tests.deliver.simulation import Story, check
+
+KINDS = ("good", "flaky", "picky", "small", "dead")
+T = 1_790_000_000_000
+
+
+def story(seed: int) -> Story:
+    rng = random.Random(seed)
+    endpoints = {
+        f"{kind}{n}": Endpoint(f"{kind}{n}", "acme", "https://x", max_in_flight=rng.randint(1, 4),
+                               rate_per_second=rng.choice([None, 20.0]))
+        for n, kind in enumerate(rng.choices(KINDS, k=3))
+    }  # fmt: skip
+    subscriptions = {}
+    for n in range(4):
+        limits = Limits(max_messages=rng.randint(1, 6), max_bytes=rng.choice([400, 1_000_000]), max_wait_ms=300)
+        subscriptions[f"s{n}"] = Subscription(
+            f"s{n}", rng.choice(list(endpoints)), "acme", rng.choice(list(Mode)), rng.choice(list(Format)), limits,
+            rng.choice(list(Ordering)),
+        )  # fmt: skip
+    deliveries = []
+    for n in range(rng.randint(5, 40)):
+        subscription_id, its = rng.choice(list(subscriptions.items()))
+        deliveries.append(
+            delivery(
+                delivery_id=f"msg_{n}", endpoint_id=its.endpoint_id, subscription_id=subscription_id,
+                event_id=f"{'bad' if rng.random() < 0.2 else 'fine'}-{n}", sequence=f"{n:06d}",
+                tenant=rng.choice(["a", "b"]), time_ms=T + n,
+            )
+        )  # fmt: skip
+    return Story(seed, deliveries, endpoints, subscriptions, rng.choice([0.0, 0.02, 0.15]))
+
+
+@pytest.mark.parametrize("seed", range(examples(60)))
+def test_every_delivery_ends_once_whatever_crashes(seed: int) -> None:
+    its = story(seed)
+    its.run()
+    check(its)
+
+
+OK, FAILS = Answer(200, 5), Answer(503, 5)
+
+
+def worker(row: Endpoint | None = None, its: Subscription | None = None, bounds: Bounds | None = None) -> Dispatcher:
+    ids = (f"b{n}" for n in range(1_000))
+    made = Dispatcher(lambda: 0.0, lambda: next(ids), bounds)
+    made.endpoint_row("e1", row or Endpoint("e1", "acme", "https://x", max_in_flight=1_000), 1, T)
+    made.subscription_row("e1", "s1", its or Subscription("s1", "e1", "acme"), T)
+    return made
+
+
+def number(n: int) -> Delivery:
+    return delivery(delivery_id=f"m{n}", sequence=f"{n:06d}", time_ms=T)
+
+
+def sent(made: Dispatcher, now_ms: int) -> list[Queued]:
+    return [one for _, one in made.ready(now_ms)]
+
+
+def commit(made: Dispatcher, now_ms: int = T) -> list[Ended]:
+    """The outcomes of the transaction."""
+    changes = made.collect()
+    made.committed(changes, now_ms)
+    return [one for one in changes.log if isinstance(one, Ended)]
+
+
+def test_a_delivery_that_is_sent_before_the_first_commit_is_never_pending() -> None:
+    made = worker()
+    made.take(number(1), T)
+    [one] = sent(made, T)
+    made.answered(one, OK, T + 5)
+    changes = made.collect()
+    assert changes.pending == {}
+    assert [one.outcome for one in changes.log if isinstance(one, Ended)] == [Outcome.DELIVERED]
+
+
+def test_a_paused_endpoint_keeps_its_deliveries_and_their_age_stands() -> None:
+    row = Endpoint("e1", "acme", "https://x", is_paused=True)
+    made = worker(row, bounds=Bounds(max_age_ms=10_000))
+    made.take(number(1), T)
+    assert (sent(made, T), made.next_ms()) == ([], None)
+    later = T + 1_000_000
+    made.endpoint_row("e1", Endpoint("e1", "acme", "https://x"), 2, later)
+    [one] = sent(made, later)
+    made.answered(one, FAILS, later)
+    assert commit(made, later) == []  # it is not too old
+    [again] = sent(made, later + 5_000)
+    made.answered(again, FAILS, later + 10_000)
+    assert [one.outcome for one in commit(made)] == [Outcome.DEAD]
+
+
+def test_what_is_pending_of_a_deleted_endpoint_or_subscription_is_cancelled() -> None:
+    batched = Subscription("s1", "e1", "acme", Mode.BATCH)
+    for its in (None, batched):
+        made = worker(its=its)
+        made.take(number(1), T)
+        commit(made)
+        made.endpoint_row("e1", None, 2, T)
+        assert [(one.webhook_id, one.outcome) for one in commit(made)] == [("m1", Outcome.CANCELLED)]
+        made.take(number(2), T)
+        assert [(one.webhook_id, one.outcome) for one in commit(made)] == [("m2", Outcome.CANCELLED)]
+        gone = worker(its=its)
+        gone.take(number(1), T)
+        gone.subscription_row("e1", "s1", None, T)
+        changes = gone.collect()
+        assert changes.pending == {}
+        assert [one.outcome for one in changes.undelivered] == [Outcome.CANCELLED]
+
+
+def test_an_endpoint_with_too_much_pending_has_the_rest_as_undelivered() -> None:
+    made = worker(Endpoint("e1", "acme", "https://x", is_paused=True), bounds=Bounds(most=2))
+    for n in range(4):
+        made.take(number(n), T)
+    assert [(one.webhook_id, one.outcome) for one in commit(made)] == [
+        ("m2", Outcome.OVERFLOW),
+        ("m3", Outcome.OVERFLOW),
+    ]
+
+
+def test_retry_after_holds_the_endpoint_and_costs_no_attempt() -> None:
+    made = worker(Endpoint("e1", "acme", "https://x", max_in_flight=1))
+    made.take(number(1), T)
+    made.take(number(2), T)
+    [one] = sent(made, T)
+    made.answered(one, Answer(429, 5, "7"), T)
+    assert sent(made, T + 6_999) == []
+    [first] = sent(made, T + 7_000)
+    assert first.attempts == 0
+
+
+def test_a_rate_is_kept() -> None:
+    made = worker(Endpoint("e1", "acme", "https://x", max_in_flight=1_000, rate_per_second=10.0))
+    for n in range(100):
+        made.take(number(n), T)
+    times = [now for now in range(T, T + 2_000, 5) for _ in sent(made, now)]
+    assert len(times) in (19, 20)
+    assert all(later - earlier >= 100 for earlier, later in itertools.pairwise(times))
+
+
+def test_an_open_breaker_lets_probes_through_one_by_one_and_its_closing_makes_all_due() -> None:
+    made = worker()
+    for n in range(20):
+        made.take(number(n), T)
+    for one in sent(made, T):
+        made.answered(one, FAILS, T)
+    queue = made.endpoints["e1"]
+    assert queue.breaker.status is Status.OPEN
+    assert sent(made, T + 900) == []
+    probes = []
+    for now in (T + 1_000, T + 3_000, T + 7_000):
+        [probe] = sent(made, now)
+        probes.append(probe)
+        assert sent(made, now) == []
+        made.answered(probe, FAILS, now)
+    assert len({one.webhook_id for one in probes}) == 3
+    assert {one.attempts for one in probes} == {1}  # those that opened it were counted, probes are not
+    [last] = sent(made, T + 15_000)
+    made.answered(last, OK, T + 15_000)
+    rest = [
+        one
+        for second in range(6)
+        for now in range(0, 1_000, 50)
+        for one in sent(made, T + 15_000 + second * 1_000 + now)
+    ]
+    assert len(rest) == 19
+
+
+def test_a_disabled_endpoint_waits_for_a_newer_row() -> None:
+    made = worker()
+    made.take(number(1), T)
+    [one] = sent(made, T)
+    made.answered(one, Answer(410, 5), T)
+    assert made.endpoints["e1"].breaker.status is Status.DISABLED
+    assert "e1" in made.collect().statuses
+    assert sent(made, T + 10**9) == []
+    made.endpoint_row("e1", Endpoint("e1", "acme", "https://y"), 2, T + 10**6)
+    assert [one.webhook_id for one in sent(made, T + 10**6)] == ["m1"]
+
+
+def test_a_redelivery_is_another_run_of_the_same_message() -> None:
+    made = worker()
+    message = Message("m1", [number(1)], None)
+    made.redeliver(message, 2, "c1", T)
+    [one] = sent(made, T)
+    made.answered(one, OK, T)
+    assert [(one.run, one.outcome) for one in commit(made)] == [(2, Outcome.DELIVERED)]
+
+
+def test_a_batch_that_is_too_large_is_sent_in_halves_under_ids_of_their_own() -> None:
+    made = worker(its=Subscription("s1", "e1", "acme", Mode.BATCH, limits=Limits(max_messages=4)))
+    for n in range(4):
+        made.take(number(n), T)
+    assert sent(made, T) == []
+    commit(made)
+    [whole] = sent(made, T)
+    made.answered(whole, Answer(413, 5), T)
+    assert sent(made, T) == []
+    assert commit(made) == []
+    halves = sent(made, T)
+    assert [[one.delivery_id for one in its.message.members] for its in halves] == [["m0", "m1"], ["m2", "m3"]]
+    assert len({whole.webhook_id, *(one.webhook_id for one in halves)}) == 3
+
+
+def test_a_pending_delivery_is_read_as_it_was_written() -> None:
+    one = Queued(Message("b1", [number(1), number(2)], Format.NDJSON), 2, 3, T + 5, 7)
+    again = from_json(to_json(one))
+    assert (again.message, again.run, again.attempts, again.due_ms, again.paused_ms) == (one.message, 2, 3, T + 5, 7)
+    assert to_json(Queued(Message("m1", [number(1)], None), is_cut=False)).startswith(
+        b'{"webhookId":"m1","run":1,"attempts":0,"due":0,"paused":0,"format":null,"cut":false,"members":[{"deliveryId":"m1",'
+    )
