@@ -69,7 +69,12 @@ def console(
     ] = None,
     show_metrics: Annotated[
         list[str] | None,
-        repeated("show-metrics", "The address of a job's metrics (its --metrics-port).", Panel.server, ADDRESS),
+        repeated(
+            "show-metrics",
+            "The address of metrics (a --metrics-port), besides those that announce themselves.",
+            Panel.server,
+            ADDRESS,
+        ),
     ] = None,
     prometheus: Annotated[
         str, option("prometheus", "URL of a Prometheus server whose alerts are shown.", Panel.server, "URL")

@@ -257,6 +257,16 @@ def audit_target(shown: str) -> typer.models.OptionInfo:
 # server
 
 Listen = Annotated[str, option("listen", "Address to listen on; port 0: a free one.", Panel.server, ADDRESS)]
+Announce = Annotated[
+    str,
+    option(
+        "announce",
+        "Address under which `moneystate console` finds this command; without a port, its own.",
+        Panel.server,
+        "HOST[:PORT]",
+        shown="it is not announced",
+    ),
+]
 Grace = Annotated[
     str, option("grace", "How long running calls may take to finish after SIGTERM.", Panel.server, DURATION)
 ]

@@ -12,6 +12,7 @@ from moneystate.cli.durations import parse_ms
 from moneystate.cli.flag_groups import KafkaFlags, SecurityFlags
 from moneystate.cli.option import DURATION, NUMBER, PATH, PATH_OR_URI, Panel, check_given, option, pairs
 from moneystate.cli.options import (
+    Announce,
     BootstrapServers,
     Grace,
     Listen,
@@ -49,16 +50,7 @@ def serve(
     kafka_flags: KafkaFlags,
     security_flags: SecurityFlags,
     listen: Listen = DEFAULT_LISTEN,
-    announce: Annotated[
-        str,
-        option(
-            "announce",
-            "Address under which `moneystate console` finds this server; without a port, that of --listen.",
-            Panel.server,
-            "HOST[:PORT]",
-            shown="it is not announced",
-        ),
-    ] = "",
+    announce: Announce = "",
     topic_prefix: TopicPrefix = "",
     service: PlainService = "",
     from_snapshot: Annotated[

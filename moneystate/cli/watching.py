@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.option import DURATION, Panel, option
-from moneystate.cli.options import MetricsHost, MetricsPort, Openlineage, OpenlineageInterval, Traces
+from moneystate.cli.options import Announce, MetricsHost, MetricsPort, Openlineage, OpenlineageInterval, Traces
+from moneystate.errors import ConfigError
+from moneystate.serving import addresses
 
 if TYPE_CHECKING:
     from prometheus_client import Counter
 
+    from moneystate.kafka.announcements import Announcer
     from moneystate.spark.base_job import BaseJob
+
+ANNOUNCE = "--announce"
 
 
 class Watching(NamedTuple):
@@ -23,6 +29,7 @@ class Watching(NamedTuple):
     openlineage: bool
     openlineage_interval_s: float
     traces: bool
+    announced: str  # HOST or HOST:PORT under which others find the metrics; empty: they are not announced
 
     @contextmanager
     def over(self, jobs: Sequence[BaseJob]) -> Iterator[None]:
@@ -34,6 +41,8 @@ class Watching(NamedTuple):
                 self._send_traces(jobs, at_end)
             if self.port:
                 self._expose(jobs)
+            if self.announced:
+                at_end.enter_context(self._announcer(jobs))
             yield
 
     def _expose(self, jobs: Sequence[BaseJob]) -> None:
@@ -44,6 +53,14 @@ class Watching(NamedTuple):
             job.health.stalled_after_s = self.stalled_after_s
         live, ready = all_of([job.health.live for job in jobs]), all_of([job.health.ready for job in jobs])
         expose(self.host, self.port, Labelled({job.spec.name: job.metrics for job in jobs}), live, ready)
+
+    def _announcer(self, jobs: Sequence[BaseJob]) -> Announcer:
+        from moneystate.kafka.announcements import METRICS, Announcement, Announcer
+
+        address = addresses.of_metrics(self.announced, self.host, self.port, ANNOUNCE)
+        services, options = ",".join(job.spec.name for job in jobs), jobs[0].options
+        its = Announcement(address, METRICS, services, socket.gethostname(), False)
+        return Announcer(options.bootstrap_servers, options.kafka_config, options.topic_prefix, [its])
 
     def _send_lineage(self, jobs: Sequence[BaseJob], at_end: ExitStack) -> None:
         # here: otherwise every command would need and load OpenLineage's client
@@ -88,7 +105,10 @@ def watching_options(
     openlineage: Openlineage = False,
     openlineage_interval: OpenlineageInterval = "1m",
     traces: Traces = False,
+    announce: Announce = "",
 ) -> Watching:
+    if announce:
+        _check_announced(announce, metrics_port)
     return Watching(
         metrics_host,
         metrics_port,
@@ -96,4 +116,14 @@ def watching_options(
         openlineage,
         parse_ms(openlineage_interval, "--openlineage-interval") / 1000,
         traces,
+        announce,
     )
+
+
+def _check_announced(announce: str, metrics_port: int) -> None:
+    """Raises ConfigError."""
+    addresses.announced(announce, metrics_port, ANNOUNCE)
+    if not metrics_port:
+        raise ConfigError(
+            f"{ANNOUNCE} {announce}: expected --metrics-port as well, found none.", "a job announces its metrics."
+        )

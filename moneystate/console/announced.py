@@ -1,4 +1,4 @@
-"""The query servers that announce themselves (`moneystate serve --announce`), as far as the console may call them."""
+"""What announces itself by `--announce`: query servers and metrics, as far as the console may ask them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from moneystate.errors import MoneystateError
-from moneystate.kafka.announcements import Announcement
+from moneystate.kafka.announcements import METRICS, STATE, Announcement
 from moneystate.log import get_log
 from moneystate.serving.addresses import is_address, is_loopback
 from moneystate.serving.client import Target
@@ -29,12 +29,14 @@ class Rules:
     sends_tokens: bool
 
     def refusal(self, its: Announcement) -> str:
-        """Why the console does not call a server; empty: it does."""
+        """Why the console does not ask there; empty: it does."""
         if not is_address(its.address):
             return NO_ADDRESS
         is_near = is_loopback(its.address)
         if is_near and its.host != self.host:
             return OTHER_MACHINE.format(host=its.host)
+        if its.kind == METRICS:
+            return ""
         if its.has_tls and not self.ca:
             return NO_CA
         if self.sends_tokens and not its.has_tls and not is_near:
@@ -47,12 +49,13 @@ class Rules:
 
 @dataclass
 class Announced:
-    """Calls block. `tell`: takes the servers as of a look."""
+    """Calls block. `tell_servers`, `tell_metrics`: take those of a look."""
 
     topic: str  # without its prefix
     read: Callable[[int], Sequence[Announcement]]
     rules: Rules
-    tell: Callable[[Sequence[Target]], None]
+    tell_servers: Callable[[Sequence[Target]], None]
+    tell_metrics: Callable[[Sequence[str]], None]
     refused: dict[str, str] = field(default_factory=dict)  # why, by address
 
     def look(self, topics: Collection[str]) -> None:
@@ -69,4 +72,6 @@ class Announced:
             if self.refused.get(address) != why:
                 _log.warning(f"{address} announces itself, but is not asked: {why}")
         self.refused = refused
-        self.tell([self.rules.target(its) for its in known if its.address not in refused])
+        taken = [its for its in known if its.address not in refused]
+        self.tell_servers([self.rules.target(its) for its in taken if its.kind == STATE])
+        self.tell_metrics([its.address for its in taken if its.kind == METRICS])

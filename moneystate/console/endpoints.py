@@ -26,11 +26,12 @@ class Unanswered(Exception):
 
 
 class Endpoints:
-    """`addresses`: HOST:PORT of `--metrics-port`. `figures`: of jobs by service, as of the last look. `problems`: why
+    """`given`: HOST:PORT of `--metrics-port`. `figures`: of jobs by service, as of the last look. `problems`: why
     an endpoint has none, by its address. `alerts`: of Prometheus if it answers, else of the console's own rules."""
 
-    def __init__(self, addresses: Sequence[str], prometheus: ServiceUrl | None) -> None:
-        self.addresses = addresses
+    def __init__(self, given: Sequence[str], prometheus: ServiceUrl | None) -> None:
+        self.given = given
+        self.addresses = tuple(given)  # and those that announce themselves
         self.prometheus = prometheus
         self.sender = HttpSender(CONNECTIONS)
         self.pages: dict[str, Page] = {}
@@ -39,9 +40,15 @@ class Endpoints:
         self.own = Alerts()
         self.alerts: list[Alert] = []
 
+    def announced(self, addresses: Sequence[str]) -> None:
+        """From now on these, too."""
+        self.addresses = tuple(dict.fromkeys([*self.given, *addresses]))
+
     async def look(self) -> None:
         problems: dict[str, str] = {}
-        pages = dict(zip(self.addresses, await asyncio.gather(*map(self._page, self.addresses)), strict=True))
+        addresses = self.addresses
+        pages = dict(zip(addresses, await asyncio.gather(*map(self._page, addresses)), strict=True))
+        self.pages = {address: page for address, page in self.pages.items() if address in pages}
         figures: dict[str, Figures] = {}
         for address, page in pages.items():
             if isinstance(page, Page):
@@ -52,7 +59,7 @@ class Endpoints:
         alerts = self.own.look(time.monotonic(), time.time_ns() // 1_000_000, list(_samples(pages)))
         if self.prometheus is not None:
             try:
-                alerts = alerts_of(await self._asked(self.prometheus.url.rstrip("/") + "/api/v1/alerts"))
+                alerts = alerts_of(await self._asked(*_alerts_call(self.prometheus)))
             except Unanswered as e:
                 problems[self.prometheus.url] = str(e)
         self.figures, self.problems, self.alerts = figures, problems, alerts
@@ -63,16 +70,15 @@ class Endpoints:
     async def _page(self, address: str) -> Page | str:
         """The page, or why there is none."""
         try:
-            text = await self._asked(f"http://{address}/metrics")
+            text = await self._asked(f"http://{address}/metrics", {})
             return await asyncio.to_thread(page_of, text, time.monotonic())
         except Unanswered as e:
             return str(e)
         except ValueError:
             return "expected Prometheus metrics, found something else."
 
-    async def _asked(self, url: str) -> str:
+    async def _asked(self, url: str, headers: Mapping[str, str]) -> str:
         """Raises Unanswered."""
-        headers = {} if self.prometheus is None or not url.startswith(self.prometheus.url) else self.prometheus.headers
         try:
             reply: HttpReply = await self.sender.send(
                 HttpCall(url, headers=headers, max_reply_bytes=MOST_BYTES), TIMEOUT_S
@@ -82,6 +88,10 @@ class Endpoints:
         if reply.status != 200 or reply.is_cut:
             raise Unanswered(f"expected status 200, found {reply.status}.")
         return reply.body.decode(errors="replace")
+
+
+def _alerts_call(prometheus: ServiceUrl) -> tuple[str, Mapping[str, str]]:
+    return prometheus.url.rstrip("/") + "/api/v1/alerts", prometheus.headers
 
 
 def _samples(pages: Mapping[str, Page | str]) -> Iterator[tuple[str, Labels, float]]:

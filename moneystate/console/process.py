@@ -78,10 +78,11 @@ def run(options: ConsoleOptions) -> None:
 def site_of(options: ConsoleOptions, servers: Servers) -> Starlette:
     broker = options.bootstrap_servers, options.kafka_config, options.topic_prefix
     rules = Rules(socket.gethostname(), options.state_ca, bool(options.security.token_key))
-    announced = Announced(TOPIC, Announcements(*broker).read, rules, servers.announced)
+    endpoints = Endpoints(options.metrics, options.prometheus)
+    announced = Announced(TOPIC, Announcements(*broker).read, rules, servers.announced, endpoints.announced)
     site = Site(
         servers=servers,
-        live=Live(Jobs(*broker), Endpoints(options.metrics, options.prometheus), announced),
+        live=Live(Jobs(*broker), endpoints, announced),
         topics=Topics(*broker),
         sessions=options.security.sessions(),
         services=options.services,

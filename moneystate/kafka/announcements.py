@@ -1,14 +1,15 @@
-"""Announcements of query servers, so that others find them. docs/console.md has the format.
+"""Announcements of query servers and of metrics, so that others find them. docs/console.md has the format.
 
-A server writes a record at its start and every `EVERY_S`, with the address under which others reach it as the key. At
+A command writes a record at its start and every `EVERY_S`, with the address under which others reach it as the key. At
 its end it writes one without a value. The topic is compacted and has the broker's timestamps. An announcement counts
-for `LASTS_MS`, so a server that was killed is soon forgotten.
+for `LASTS_MS`, so a command that was killed is soon forgotten.
 """
 
 from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
@@ -23,6 +24,8 @@ from moneystate.kafka.topics import TopicSpec, ensure_topics
 from moneystate.log import get_log
 
 TOPIC: Final = "moneystate-servers"
+STATE: Final = "state"  # a query server
+METRICS: Final = "metrics"
 EVERY_S: Final = 30.0
 LASTS_MS: Final = 180_000
 WRITTEN_S: Final = 10.0
@@ -34,15 +37,17 @@ _log = get_log(__name__)
 
 @dataclass(frozen=True)
 class Announcement:
-    """`address`: HOST:PORT; `host`: the name of the machine that the server runs on."""
+    """`address`: HOST:PORT; `kind`: what answers there; `host`: the name of the machine that it runs on."""
 
     address: str
+    kind: str
     service: str
     host: str
     has_tls: bool
 
     def value(self) -> bytes:
-        return json.dumps({"service": self.service, "host": self.host, "tls": self.has_tls}).encode()
+        its = {"kind": self.kind, "service": self.service, "host": self.host, "tls": self.has_tls}
+        return json.dumps(its).encode()
 
 
 def announcement_of(key: bytes, value: bytes) -> Announcement:
@@ -50,18 +55,20 @@ def announcement_of(key: bytes, value: bytes) -> Announcement:
     given = json.loads(value)
     if not isinstance(given, dict):
         raise ValueError("expected an object")
-    service, host, has_tls = given.get("service"), given.get("host"), given.get("tls")
-    if not (isinstance(service, str) and isinstance(host, str) and isinstance(has_tls, bool)):
-        raise ValueError("expected service, host and tls")
-    return Announcement(key.decode(), service, host, has_tls)
+    kind, service, host, has_tls = (given.get(name) for name in ("kind", "service", "host", "tls"))
+    if not (isinstance(kind, str) and isinstance(service, str) and isinstance(host, str) and isinstance(has_tls, bool)):
+        raise ValueError("expected kind, service, host and tls")
+    return Announcement(key.decode(), kind, service, host, has_tls)
 
 
 class Announcer:
-    """Announces a server from the beginning of the block to its end."""
+    """Announces what a command answers from the beginning of the block to its end."""
 
-    def __init__(self, bootstrap_servers: str, extra: dict[str, str], prefix: str, its: Announcement) -> None:
+    def __init__(
+        self, bootstrap_servers: str, extra: dict[str, str], prefix: str, announced: Sequence[Announcement]
+    ) -> None:
         self.topic = prefix + TOPIC
-        self.its = its
+        self.values = {its.address: its.value() for its in announced}
         self.admin = admin_client(bootstrap_servers, extra)
         config = {**base_config(bootstrap_servers, extra), "acks": "all", "linger.ms": 0}
         self.producer = new_client(Producer, {**config, "message.timeout.ms": int(WRITTEN_S * 1_000)})
@@ -72,7 +79,7 @@ class Announcer:
         """Creates the topic where it is missing. Raises SetupError and BrokerError."""
         spec = TopicSpec(self.topic, 1, compacted=True, retention_ms=RETENTION_MS, broker_time=True)
         ensure_topics(self.admin, [spec], create=True)
-        self._write(self.its.value(), WRITTEN_S)
+        self._write(self.values, WRITTEN_S)
         self.thread.start()
         return self
 
@@ -80,7 +87,7 @@ class Announcer:
         self.ended.set()
         self.thread.join()
         try:
-            self._write(None, AT_END_S)
+            self._write(dict.fromkeys(self.values), AT_END_S)
         except BrokerError as e:
             _log.debug(str(e))  # the announcement soon counts no more
 
@@ -88,30 +95,32 @@ class Announcer:
         is_heard = True
         while not self.ended.wait(EVERY_S):
             try:
-                self._write(self.its.value(), WRITTEN_S)
+                self._write(self.values, WRITTEN_S)
                 is_heard = True
             except BrokerError as e:
                 if is_heard:
                     _log.warning(str(e))
                 is_heard = False
 
-    def _write(self, value: bytes | None, within_s: float) -> None:
+    def _write(self, values: Mapping[str, bytes | None], within_s: float) -> None:
         """Raises BrokerError."""
         ends: list[KafkaError | None] = []
         try:
-            self.producer.produce(self.topic, value, self.its.address, on_delivery=lambda error, _: ends.append(error))
+            for address, value in values.items():
+                self.producer.produce(self.topic, value, address, on_delivery=lambda error, _: ends.append(error))
             self.producer.flush(within_s)
         except KafkaException as e:
             raise self._unwritten(reason(e), e.args[0]) from None
-        if not ends:
+        if len(ends) < len(values):
             raise self._unwritten("no broker acknowledged it")
-        if ends[0] is not None:
-            raise self._unwritten(ends[0].str(), ends[0])
+        for error in ends:
+            if error is not None:
+                raise self._unwritten(error.str(), error)
 
     def _unwritten(self, why: str, error: KafkaError | None = None) -> BrokerError:
         otherwise = "check the brokers."
         return BrokerError(
-            f"{self.topic}: expected to announce {self.its.address}, but {why}.",
+            f"{self.topic}: expected to announce {', '.join(self.values)}, but {why}.",
             otherwise if error is None else advice(error, otherwise),
         )
 

@@ -24,9 +24,8 @@ def is_address(text: str) -> bool:
     return _FORM.fullmatch(text) is not None
 
 
-def announced(text: str, listening: str, flag: str) -> str:
-    """HOST:PORT of HOST or HOST:PORT; without a port, that of `listening`. Raises ConfigError that names `flag`."""
-    _, port = split(listening, "--listen")
+def announced(text: str, port: int, flag: str) -> str:
+    """HOST:PORT of HOST or HOST:PORT; without a port, with `port`. Raises ConfigError that names `flag`."""
     address = text if is_address(text) else f"{text}:{port}"
     if not is_address(address) or split(address, flag)[0] in EVERY:
         raise ConfigError(
@@ -34,6 +33,16 @@ def announced(text: str, listening: str, flag: str) -> str:
             "for example 10.0.0.7 or query.example.org:8484.",
         )
     return address
+
+
+def of_metrics(text: str, host: str, port: int, flag: str) -> str:
+    """Where others find the metrics of a command that announces itself as `text`, and that listens for them on `host`
+    and `port`: there, or on this machine alone. Raises ConfigError that names `flag`."""
+    own = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    if is_loopback(own):
+        return own
+    announced_host, _ = announced(text, port, flag).rsplit(":", 1)
+    return f"{announced_host}:{port}"
 
 
 def is_loopback(address: str) -> bool:

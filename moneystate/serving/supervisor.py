@@ -21,7 +21,7 @@ from multiprocessing.connection import wait
 from typing import Any, Final
 
 from moneystate.errors import JobError, SetupError
-from moneystate.kafka.announcements import Announcement, Announcer
+from moneystate.kafka.announcements import METRICS, STATE, Announcement, Announcer
 from moneystate.kafka.client import check_reachable
 from moneystate.log import get_log
 from moneystate.monitoring import Labelled, expose
@@ -39,6 +39,7 @@ _log = get_log(__name__)
 
 START_S: Final = 60.0  # to import and listen, on a busy machine
 METRICS_FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
+ANNOUNCE: Final = "--announce"
 SAME_SIGNAL_S: Final = 1.0
 
 
@@ -47,7 +48,7 @@ def serve(options: ServeOptions, face: Face) -> None:
     addresses.split(options.listen, "--listen")
     options.security.check(options.listen)
     if options.announced:
-        addresses.announced(options.announced, options.listen, "--announce")
+        addresses.announced(options.announced, 0, ANNOUNCE)
     check_reachable(options.bootstrap_servers, options.kafka_config)
     with ExitStack() as at_end:
         _make_folder(options)
@@ -129,9 +130,13 @@ def _metrics(options: ServeOptions, service: str, at_end: ExitStack) -> None:
 
 
 def _announcer(options: ServeOptions, service: str, listening: str) -> Announcer:
-    address = addresses.announced(options.announced, listening, "--announce")
-    its = Announcement(address, service, socket.gethostname(), bool(options.security.tls_cert))
-    return Announcer(options.bootstrap_servers, options.kafka_config, options.topic_prefix, its)
+    _, port = addresses.split(listening, "--listen")
+    address, host = addresses.announced(options.announced, port, ANNOUNCE), socket.gethostname()
+    announced = [Announcement(address, STATE, service, host, bool(options.security.tls_cert))]
+    if options.metrics_port:
+        address = addresses.of_metrics(options.announced, options.metrics_host, options.metrics_port, ANNOUNCE)
+        announced.append(Announcement(address, METRICS, service, host, False))
+    return Announcer(options.bootstrap_servers, options.kafka_config, options.topic_prefix, announced)
 
 
 def _await_listening(workers: list[Child], stopped: int) -> None:

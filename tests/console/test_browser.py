@@ -168,6 +168,7 @@ def test_pages_show_without_scripts(browser: Browser, world: World) -> None:
     for path in PAGES.values():
         go(page, world, path)
         assert page.locator("h1").count() == 1
+    go(page, world, PAGES["graph"])
     assert page.get_by_text("As a table").is_visible()
     context.close()
 

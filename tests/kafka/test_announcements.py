@@ -7,29 +7,39 @@ import time
 import pytest
 
 from moneystate.errors import BrokerError
-from moneystate.kafka.announcements import LASTS_MS, TOPIC, Announcement, Announcements, Announcer, announcement_of
+from moneystate.kafka.announcements import (
+    LASTS_MS,
+    METRICS,
+    STATE,
+    TOPIC,
+    Announcement,
+    Announcements,
+    Announcer,
+    announcement_of,
+)
 from moneystate.kafka.offsets import log_ends
 from tests.kafka.logs import FLUSH_S, Cluster
 from tests.waiting import until
 
-NEAR = Announcement("127.0.0.1:8484", "notes", "here", False)
-FAR = Announcement("query.test:8484", "stock", "there", True)
+NEAR = Announcement("127.0.0.1:8484", STATE, "notes", "here", False)
+FAR = Announcement("query.test:8484", STATE, "stock", "there", True)
+PAGE = Announcement("query.test:9100", METRICS, "stock", "there", False)
 
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def announcer(cluster: Cluster, its: Announcement) -> Announcer:
-    return Announcer(cluster.bootstrap_servers, {}, cluster.prefix, its)
+def announcer(cluster: Cluster, *announced: Announcement) -> Announcer:
+    return Announcer(cluster.bootstrap_servers, {}, cluster.prefix, announced)
 
 
 def test_servers_are_found_until_they_end_or_are_silent(cluster: Cluster) -> None:
     with announcer(cluster, NEAR):
         listing = Announcements(cluster.bootstrap_servers, {}, cluster.prefix)
         assert listing.read(now_ms()) == [NEAR]
-        with announcer(cluster, FAR):
-            assert listing.read(now_ms()) == [NEAR, FAR]
+        with announcer(cluster, FAR, PAGE):
+            assert listing.read(now_ms()) == [NEAR, FAR, PAGE]
             assert listing.read(now_ms() + LASTS_MS + 1_000) == []
         assert listing.read(now_ms()) == [NEAR]
     assert listing.read(now_ms()) == []
@@ -68,6 +78,6 @@ def test_a_record_says_again_what_was_announced() -> None:
 
 
 def test_a_broker_that_is_away_is_an_error() -> None:
-    lost = Announcer("127.0.0.1:1", {}, "", NEAR)
+    lost = Announcer("127.0.0.1:1", {}, "", [NEAR])
     with pytest.raises(BrokerError, match=r"expected to announce 127\.0\.0\.1:8484, but no broker"):
-        lost._write(b"", 0.2)
+        lost._write(lost.values, 0.2)
