@@ -1,5 +1,5 @@
-"""The router on a real broker and Spark: killed in the middle of a batch, started again, replayed and asked. Only a
-real run has the topics of a pattern, a first load, the broker's timestamps and two output partitions."""
+"""The router on a real broker, on Spark and without it: killed in the middle of a batch, started again, replayed and
+asked. Only a real run has the topics of a pattern, a first load, the broker's timestamps and two output partitions."""
 
 from __future__ import annotations
 
@@ -56,13 +56,15 @@ tenant = "meta.tenant"
 department = "meta.department"
 """
 DEDUP_MS: Final = 3_600_000
-BATCH: Final = 60
 WAIT_S: Final = 120.0
 
 
 class Live:
-    def __init__(self, broker: DevBroker, folder: Path) -> None:
-        self.cluster = Cluster(broker.bootstrap_servers, "")
+    """`local`: without Spark."""
+
+    def __init__(self, broker: DevBroker, folder: Path, local: bool) -> None:
+        self.local = local
+        self.cluster = Cluster(broker.bootstrap_servers, "local-" if local else "spark-")
         self.folder = folder
         self.config = folder / "delivery.toml"
         self.config.write_text(CONFIG)
@@ -79,11 +81,12 @@ class Live:
                 table, value = table_of(record), value_of(record)
                 self.valid[record.key, value or b""] = record.is_valid
                 partition = sum(record.key.encode()) % PARTITIONS[table]
-                producer.produce(table, value, record.key, partition)
+                producer.produce(self.cluster.prefix + table, value, record.key, partition)
             else:
                 headers: list[Any] = [*headers_of(record).items()]
                 partition = self.chance.randrange(PARTITIONS[record.topic])
-                producer.produce(record.topic, record.body, record.kafka_key or None, partition, headers=headers)
+                topic = self.cluster.prefix + record.topic
+                producer.produce(topic, record.body, record.kafka_key or None, partition, headers=headers)
             if self.chance.random() < 0.1:  # so that the broker gives them several times
                 producer.flush()
         assert producer.flush(30) == 0
@@ -92,13 +95,14 @@ class Live:
         loaded = Codec(TABLE_LOADED_RECORD).to_json(TableLoaded(0, 0, 0, "test", 0))
         for table in ("endpoints", "subscriptions"):
             for partition in range(PARTITIONS[table]):
-                self.cluster.send(table, [loaded], partition)
+                self.cluster.send(self.cluster.prefix + table, [loaded], partition)
 
     def run(self, *more: str) -> list[str]:
         return [
             *("run", "delivery", "--config", str(self.config), "--bootstrap-servers", self.cluster.bootstrap_servers),
-            *("--checkpoint", str(self.checkpoint), "--partitions", "2", "--key-groups", "4", "--quiet", *more),
-            *("--until-caught-up", "--max-records-per-batch", str(BATCH)),
+            *("--topic-prefix", self.cluster.prefix, "--checkpoint", str(self.checkpoint), "--quiet", *more),
+            *("--partitions", "2", "--key-groups", "4", "--until-caught-up"),
+            *(("--local", "--max-records-per-batch", "23") if self.local else ("--max-records-per-batch", "60")),
         ]
 
     def kill_in_a_batch(self) -> None:
@@ -109,7 +113,7 @@ class Live:
             job.wait_for(paused.exists, "a batch is written")
 
     def read(self, topic: str) -> list[LogRecord]:
-        return read_log(self.cluster.bootstrap_servers, [topic])[0]
+        return read_log(self.cluster.bootstrap_servers, [topic], self.cluster.prefix)[0]
 
     def events(self) -> list[Sent]:
         """As they stand in the log."""
@@ -155,9 +159,9 @@ def event_of(record: LogRecord) -> Sent:
     )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def live(own_broker: DevBroker, tmp_path_factory: pytest.TempPathFactory) -> Live:
-    made = Live(own_broker, tmp_path_factory.mktemp("live"))
+@pytest.fixture(scope="module", params=["spark", "local"])
+def live(request: pytest.FixtureRequest, own_broker: DevBroker, tmp_path_factory: pytest.TempPathFactory) -> Live:
+    made = Live(own_broker, tmp_path_factory.mktemp("live"), request.param == "local")
     workload = Workload(11)
     first = workload.log(900).records
     rows = len(ENDPOINTS) + len(SUBSCRIPTIONS)

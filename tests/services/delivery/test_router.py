@@ -183,10 +183,11 @@ def test_attributes_in_fields_and_other_headers() -> None:
     router.send("", b'{"order":{"id":"18"},"customer":"c"}')
     router.send("", b'{"order":{"id":1.5}}')
     router.send("", b'{"order":7}')
+    router.send("", b'{"order":{"id":"\\ud800"}}')
     assert [(d.event_id, d.source, d.type, d.tenant, d.department) for d in router.out()] == [
         ("17", "shop", "placed", None, "p"), ("18", "", "orders", "c", None)
     ]  # fmt: skip
-    assert router.bench.dead_letters() == ["malformed", "no_id"]
+    assert router.bench.dead_letters() == ["malformed", "no_id", "malformed"]
 
 
 def test_a_repeated_event_is_delivered_once_within_an_hour() -> None:
