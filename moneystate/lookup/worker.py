@@ -18,13 +18,13 @@ from moneystate.api.lookup_plan import LookupPlan, Unusable
 from moneystate.engine.processor import Convert, Rejected
 from moneystate.errors import BrokerError
 from moneystate.kafka.client import place
+from moneystate.kafka.group_transactions import Assignment, Fenced, GroupReader, GroupWriter, Polled, Written
 from moneystate.log import get_log
 from moneystate.lookup.breaker import Breaker, State
 from moneystate.lookup.http_service import HttpService, ServiceConfig
 from moneystate.lookup.index import AnswerIndex
 from moneystate.lookup.limiter import Limiter
 from moneystate.lookup.metrics import Metrics
-from moneystate.lookup.requests import Assignment, Fenced, Polled, ReplyLog, RequestLog
 from moneystate.lookup.resolver import Policy, Resolver
 from moneystate.lookup.wire import Answer, Outcome, Request, Wire
 from moneystate.monitoring import Health
@@ -120,8 +120,8 @@ class Worker:
         self._thread = ThreadPoolExecutor(1, "kafka")
         self._offsets_at = 0.0
         self._index: AnswerIndex
-        self._requests: RequestLog
-        self._replies: ReplyLog
+        self._requests: GroupReader
+        self._replies: GroupWriter
         metrics.watch(lambda: len(self.waiting), self.oldest_s)
 
     def stop(self) -> None:
@@ -167,12 +167,12 @@ class Worker:
         known = self._index.catch_up()
         log.info("index read", replies=known, topic=c.results)
         self._replies = self._producer()
-        self._requests = RequestLog(c.bootstrap_servers, c.extra, c.group, c.requests)
+        self._requests = GroupReader(c.bootstrap_servers, c.extra, c.group, c.requests)
         self._requests.subscribe()
 
-    def _producer(self) -> ReplyLog:
+    def _producer(self) -> GroupWriter:
         c = self.config
-        return ReplyLog(c.bootstrap_servers, c.extra, f"{c.group}-{c.worker_id}", c.results)
+        return GroupWriter(c.bootstrap_servers, c.extra, f"{c.group}-{c.worker_id}", c.results)
 
     def _close(self) -> None:
         self._requests.close()
@@ -321,8 +321,9 @@ class Worker:
     def _transaction(
         self, ready: list[Waiting], replies: list[tuple[bytes, bytes]], offsets: dict[int, int], assignment: Assignment
     ) -> bool:
+        written = [Written(self.config.results, key, value) for key, value in replies]
         try:
-            if not self._replies.write(self.config.requests, replies, offsets, assignment):
+            if not self._replies.write(self.config.requests, written, offsets, assignment):
                 return False
         except Fenced as e:
             self._start_over(e)

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from moneystate.lookup.requests import Assignment, ReplyLog, RequestLog
+from moneystate.kafka.group_transactions import Assignment, GroupReader, GroupWriter, Written
 from services.enrichment.fake_service import FakeSessionService, HttpAnswer, Knowledge
 from tests.job.harness import JobProcess
 from tests.lookup.harness import DONE_S, REQUESTS, RESULTS, SHORT, Lookups, check_answered_once, found
@@ -87,20 +87,20 @@ def test_the_group_refuses_a_transaction_of_an_old_generation(lookups: Lookups) 
     settings = {**SHORT, "max.poll.interval.ms": "2500"}
     group, requests = prefix + "group", prefix + REQUESTS
     lookups.ask_many(4)
-    old, heir = (RequestLog(servers, settings, group, requests) for _ in range(2))
-    replies = ReplyLog(servers, settings, prefix + "old", prefix + RESULTS)
+    old, heir = (GroupReader(servers, settings, group, requests) for _ in range(2))
+    replies = GroupWriter(servers, settings, prefix + "old", prefix + RESULTS)
     before = assigned(old)
-    assert replies.write(requests, [(b"u", b"one")], {0: 1}, before)
+    assert replies.write(requests, [Written(prefix + RESULTS, b"u", b"one")], {0: 1}, before)
     after = assigned(heir)  # `old` does not poll, so the group goes on without it
     assert sorted(after.starts) == [0, 1]
     assert after.starts[0] == 1
-    assert not replies.write(requests, [(b"u", b"two")], {0: 2}, before)
+    assert not replies.write(requests, [Written(prefix + RESULTS, b"u", b"two")], {0: 2}, before)
     assert lookups.visible() == 1
     heir.close()
     old.close()
 
 
-def assigned(log: RequestLog) -> Assignment:
+def assigned(log: GroupReader) -> Assignment:
     log.subscribe()
     deadline = time.monotonic() + DONE_S
     while log.assignment is None:

@@ -1,16 +1,16 @@
-"""The worker's Kafka side: consumes requests, and produces replies and consumer offsets in one transaction.
+"""Workers of a consumer group that write what they make of the records, with their positions, in one transaction.
 
 Each worker has its own transactional.id, so that workers do not fence each other. The consumer group keeps a worker
-that has lost its partitions (a zombie) from answering (KIP-447). A transaction carries the member's id and generation
-from the time when its partitions were assigned, and the coordinator refuses an old generation. A transaction with a
-reply always commits the offset of the request's partition, even if it has not changed. So the next owner of the
+that has lost its partitions (a zombie) from writing (KIP-447). A transaction carries the member's id and generation
+from the time when its partitions were assigned, and the coordinator refuses an old generation. A transaction that
+writes for a partition always commits the partition's offset, even if it has not changed. So the next owner of the
 partition, which asks for the committed offsets, waits until the transaction has ended.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -26,6 +26,7 @@ CALL_S = 30.0
 TRANSACTION_MS = 10_000
 SESSION_MS = 10_000  # after this the group gives the partitions of a lost worker to others
 RETRY_S = 0.1
+ANY = -1  # the partition that the client chooses by the key
 BROKER_AWAY_S = 120.0  # longer than the restart of a broker
 OFFSETS_S = 90.0  # the longest wait for a predecessor's open transaction, longer than the broker keeps it open
 
@@ -52,12 +53,28 @@ class Fenced(Exception):
     took too long. It is not known whether the current transaction was committed."""
 
 
-class RequestLog:
-    """The consumer. Only `poll` changes `assignment`."""
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A record to write. `partition` None: that of its key."""
 
-    def __init__(self, bootstrap_servers: str, extra: dict[str, str], group: str, topic: str) -> None:
+    topic: str
+    key: bytes
+    value: bytes | None
+    partition: int | None = None
+
+
+class GroupReader:
+    """The consumer. Only `poll` changes `assignment`. `records`: what errors call its records."""
+
+    def __init__(
+        self, bootstrap_servers: str, extra: dict[str, str], group: str, topic: str, records: str = "requests",
+        lost: str = "requests were deleted before they were answered",
+    ) -> None:  # fmt: skip
+        """`lost`: what an error says if retention has overtaken a position."""
         self.topic = topic
         self.group = group
+        self.records = records
+        self.lost = lost
         self.assignment: Assignment | None = None
         self._admin = admin_client(bootstrap_servers, extra)
         self._paused = False
@@ -90,7 +107,7 @@ class RequestLog:
         self.subscribe()
 
     def poll(self, wait_s: float, most: int) -> Polled:
-        """Up to `most` requests of the present assignment. Raises BrokerError, RetentionError."""
+        """Up to `most` records of the present assignment. Raises BrokerError, RetentionError."""
         polled = Polled()
         assignment = self.assignment
         for n in range(most):
@@ -116,6 +133,17 @@ class RequestLog:
             self._consumer.resume(partitions)
         self._paused = paused
 
+    def renew(self, positions: dict[int, int]) -> None:
+        """Commits positions that are committed already: the group counts that as a sign of life, and refuses a member
+        that it has given up. Raises BrokerError."""
+        offsets = [TopicPartition(self.topic, p, offset) for p, offset in positions.items()]
+        try:
+            self._consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as e:
+            raise BrokerError(
+                f"{self.topic}: expected to be a member of group {self.group}, but {reason(e)}.", "check the broker."
+            ) from None
+
     def close(self) -> None:
         """Leaves the group, so that others get the partitions at once."""
         self._consumer.close()
@@ -132,7 +160,7 @@ class RequestLog:
             raise self._lost(f"partition {partition}: {error.str()}")
         elif error.code() != KafkaError._MAX_POLL_EXCEEDED and not is_passing(error):
             do = advice(error, "see the broker's log.")
-            raise BrokerError(f"{self.topic}: expected requests, but {reason(KafkaException(error))}.", do)
+            raise BrokerError(f"{self.topic}: expected {self.records}, but {reason(KafkaException(error))}.", do)
 
     def _on_assign(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Stores an error for `poll` to raise, because the client's C code does not pass it on completely."""
@@ -184,17 +212,20 @@ class RequestLog:
 
     def _lost(self, place: str) -> RetentionError:
         return RetentionError(
-            f"{self.topic}, {place}: requests were deleted before they were answered.",
+            f"{self.topic}, {place}: {self.lost}.",
             "raise the topic's retention; to continue without them, use another --group-id.",
         )
 
 
-class ReplyLog:
-    """The transactional producer."""
+class GroupWriter:
+    """The transactional producer. `name`: of its failpoints; `topic`: what errors name."""
 
-    def __init__(self, bootstrap_servers: str, extra: dict[str, str], transactional_id: str, topic: str) -> None:
+    def __init__(
+        self, bootstrap_servers: str, extra: dict[str, str], transactional_id: str, topic: str, name: str = "lookup"
+    ) -> None:
         """Raises BrokerError."""
         self.topic = topic
+        self.name = name
         self._written = 0
         self._producer = new_client(
             Producer,
@@ -204,7 +235,7 @@ class ReplyLog:
                 "transactional.id": transactional_id,
                 "partitioner": "murmur2_random",
                 "linger.ms": 0,
-                "message.max.bytes": 8 * 1024 * 1024,  # like the job's producers, so that every request can be answered
+                "message.max.bytes": 8 * 1024 * 1024,  # like the job's producers, so that every record can be answered
             },
         )
         try:
@@ -212,29 +243,27 @@ class ReplyLog:
         except KafkaException as e:
             raise self._failed("to begin transactions", e) from None
 
-    def write(
-        self, requests: str, replies: list[tuple[bytes, bytes]], offsets: dict[int, int], assignment: Assignment
-    ) -> bool:
-        """Writes replies (key, value) and the consumer offsets of the topic `requests` in one transaction. False: the
+    def write(self, source: str, records: Iterable[Written], offsets: dict[int, int], assignment: Assignment) -> bool:
+        """Writes records and the consumer offsets of the topic `source` in one transaction. False: the
         group or the broker refused it, and nothing was written. Raises Fenced, and BrokerError if the broker remains
         unavailable."""
         number = self._written
         try:
             self._producer.begin_transaction()
-            failpoint("lookup begun", number)
-            for key, value in replies:
-                self._producer.produce(self.topic, value, key)
+            failpoint(f"{self.name} begun", number)
+            for one in records:
+                self._producer.produce(one.topic, one.value, one.key, ANY if one.partition is None else one.partition)
             self._producer.flush(CALL_S)
-            failpoint("lookup produced", number)
-            positions = [TopicPartition(requests, p, offset) for p, offset in offsets.items()]
+            failpoint(f"{self.name} produced", number)
+            positions = [TopicPartition(source, p, offset) for p, offset in offsets.items()]
             self._retry(lambda: self._producer.send_offsets_to_transaction(positions, assignment.member, CALL_S))
-            failpoint("lookup offsets", number)
+            failpoint(f"{self.name} offsets", number)
             self._retry(lambda: self._producer.commit_transaction(CALL_S))
         except KafkaException as e:
             self._abort(e)
             return False
         self._written += 1
-        failpoint("lookup committed", number)
+        failpoint(f"{self.name} committed", number)
         return True
 
     def _retry(self, call: Callable[[], None]) -> None:
