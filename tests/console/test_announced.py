@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -15,7 +16,6 @@ from moneystate.kafka.announcements import METRICS, STATE, Announcement
 from moneystate.serving.addresses import announced, of_metrics
 from moneystate.serving.client import Target
 from tests.console.world import WITHIN_S, World
-from tests.ports import free_port
 from tests.waiting import until
 
 HERE = "machine-1"
@@ -88,32 +88,21 @@ def test_an_announced_address_has_the_port_that_is_listened_on() -> None:
 
 
 class Announcing(World):
-    """A job and a query server that no flag of the console names."""
+    """A console, and a query server that none of its flags names, of a service without a job."""
 
     def _start(self) -> None:
-        self.topics()
-        self.first_notes()
-        self.jobs = [self._run("notes")]
         self.addresses = {}
         self.console = self.listening(self.run_console())
 
 
 def test_a_server_is_shown_from_its_start_to_its_end(own_broker: DevBroker, tmp_path: Path) -> None:
     flags = ("--announce", "127.0.0.1")
-    port = free_port()
-    world = Announcing(
-        own_broker.bootstrap_servers, tmp_path, services=("notes",), server_flags=flags,
-        job_flags=("--metrics-port", str(port), *flags),
-    )  # fmt: skip
-    with world:
-        follower = HTTPConnection(world.console, timeout=WITHIN_S)
+    world = Announcing(own_broker.bootstrap_servers, tmp_path, server_flags=flags)
+    with world, closing(HTTPConnection(world.console)) as follower:
         follower.request("GET", "/live/services")  # else the console looks more rarely
-        world.shown("/", "not served")
-        first = world._serve("notes")
-        address = world.listening(first)
-        world.shown("/", address, "schemas")
-        assert world.get("/state/notes", key="plain").has("plain")
-        world.shown("/services/notes", f"by its metrics at 127.0.0.1:{port}")
-        first.stop()
+        server = world._serve("notes")
+        address = world.listening(server)
+        world.shown("/", f"{address} loads the state")
+        assert world.get("/queries").has("/queries/notes/count_since")
+        server.stop()
         until(lambda: address not in world.get("/").text, lambda: world.get("/").text, WITHIN_S)
-        follower.close()

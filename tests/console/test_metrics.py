@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -120,12 +121,13 @@ def prometheus(folder: Path, port: int, job: int) -> Iterator[None]:
 
 def test_a_job_is_shown_as_its_metrics_say_with_the_alerts_that_fire(own_broker: DevBroker, tmp_path: Path) -> None:
     metrics, alerts = free_ports(2)
-    flags = ("--show-metrics", f"127.0.0.1:{metrics}", "--prometheus", f"http://127.0.0.1:{alerts}/")
+    flags = ("--prometheus", f"http://127.0.0.1:{alerts}/")
     world = World(
         own_broker.bootstrap_servers, tmp_path, *flags, "--grafana", "http://grafana.test/d/1", services=("notes",),
-        job_flags=("--metrics-port", str(metrics), "--idle-timeout", "1h"),
+        job_flags=("--metrics-port", str(metrics), "--announce", "127.0.0.1", "--idle-timeout", "1h"),
     )  # fmt: skip
-    with prometheus(tmp_path, alerts, metrics), world:
+    with prometheus(tmp_path, alerts, metrics), world, closing(HTTPConnection(world.console)) as follower:
+        follower.request("GET", "/live/services")  # else the console looks more rarely
         page = world.shown("/services/notes", "by its metrics at", "/s written", "Phases of a batch")
         assert 'href="http://grafana.test/d/1"' in page.text
         world.shown("/", "MoneystateDown", "127.0.0.1:1 does not answer.", "docs/runbook.md#moneystatedown")
