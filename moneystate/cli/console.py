@@ -158,7 +158,8 @@ def _checkpoints(
             )
         local = ["--local"] if is_local(address) else []
         plan = [*PROGRAM, "plan", words[service][0], "--checkpoint", address, *local, *flags, "--json"]
-        shown.append(ShownCheckpoint(service, address, plan))
+        export = [*PROGRAM, "checkpoint", "export", "--service", words[service][0], "--checkpoint", address]
+        shown.append(ShownCheckpoint(service, address, plan, [*export, "--quiet", "--out"]))
     return shown
 
 

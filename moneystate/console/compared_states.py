@@ -1,4 +1,4 @@
-"""The states that can be compared: those of query servers, and savepoints that the console was given.
+"""The states that can be compared: those of query servers, and savepoints and checkpoints that the console was given.
 
 Values and entries of maps are compared, because a query server has them and a savepoint has them. Timers and the ids
 that `unique` has seen are only in a savepoint: `moneystate checkpoint compare` compares those of two savepoints.
@@ -6,6 +6,7 @@ that `unique` has seen are only in a savepoint: `moneystate checkpoint compare` 
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, Final, Protocol
 from moneystate.api.job import plain_service
 from moneystate.api.state_model import ServiceState
 from moneystate.console.comparison import Item
+from moneystate.console.deployments import export
 from moneystate.console.servers import Asked, Server, Servers
 from moneystate.engine.avro import Malformed
 from moneystate.engine.items import NO_TIME
@@ -44,6 +46,10 @@ class State(Protocol):
         """The records of these values and maps, in any order. Raises Asked and MoneystateError."""
         ...
 
+    def close(self) -> None:
+        """Removes what it has made to read them."""
+        ...
+
 
 class ServedState:
     """The state of a query server at one version, with what the caller's token may read."""
@@ -72,6 +78,9 @@ class ServedState:
                 token = page.next_page_token
                 if not token:
                     break
+
+    def close(self) -> None:
+        """It has made nothing."""
 
     def _page(self, name: str, token: str, size: int) -> Any:
         request = s.ListRequest(state=name, page_size=size, page_token=token, at=None if token else self.position)
@@ -108,6 +117,26 @@ class SavedState:
                     f"{self.folder}: expected entries of {self.reference}, but {e}.",
                     "use the program that made the savepoint.",
                 ) from None
+
+    def close(self) -> None:
+        """The savepoint stays."""
+
+
+class StoppedState(SavedState):
+    """The state of a stopped job's checkpoint, by a savepoint that lives as long as this. `command`: makes it in the
+    folder that follows."""
+
+    def __init__(self, command: Sequence[str], reference: str) -> None:
+        self.command = command
+        self.scratch = tempfile.TemporaryDirectory(prefix="moneystate-")
+        super().__init__(Path(self.scratch.name) / "savepoint", reference)
+
+    def open(self) -> Moment:
+        export(self.command, str(self.folder))
+        return super().open()
+
+    def close(self) -> None:
+        self.scratch.cleanup()
 
 
 @dataclass(frozen=True)

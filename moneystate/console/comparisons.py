@@ -76,3 +76,6 @@ def _compare(running: Running, states: Sequence[str], sides: tuple[State, State]
     except Exception as e:
         running.problem = f"the comparison failed: {e}"
         raise
+    finally:
+        for side in sides:
+            side.close()

@@ -14,16 +14,19 @@ from moneystate.ports.service import STATE_SCHEMAS, rule_changes
 from moneystate.spark.checkpoint import Checkpoint
 
 PLAN_S: Final = 60.0
+EXPORT_S: Final = 1_800.0
 REFUSED: Final = 1  # exit code of `moneystate plan`
 
 
 @dataclass(frozen=True)
 class ShownCheckpoint:
-    """`plan`: the command whose answer says what the next start would change."""
+    """`plan`: the command whose answer says what the next start would change. `export`: the one that makes a savepoint
+    of it, in the folder that follows."""
 
     service: str
     address: str
     plan: Sequence[str]
+    export: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -73,14 +76,25 @@ def rules_of(address: str) -> Rules:
 def planned(command: Sequence[str], service: str) -> list[dict[str, Any]]:
     """What the next start would change: part, name, before, after, effect and whether it is refused. Blocks. Raises
     Asked with the command's error."""
+    answer = _ran(command, "moneystate plan", PLAN_S, (0, REFUSED))
+    changes: list[dict[str, Any]] = json.loads(answer.splitlines()[-1])[service]
+    return changes
+
+
+def export(command: Sequence[str], folder: str) -> None:
+    """Makes a savepoint of a stopped job's checkpoint. Blocks. Raises Asked with the command's error."""
+    _ran([*command, folder], "moneystate checkpoint export", EXPORT_S, (0,))
+
+
+def _ran(command: Sequence[str], name: str, within_s: float, codes: Sequence[int]) -> str:
+    """What a command writes to its stdout. Raises Asked unless it ends with one of these codes."""
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=PLAN_S, stdin=subprocess.DEVNULL, check=False
+            command, capture_output=True, text=True, timeout=within_s, stdin=subprocess.DEVNULL, check=False
         )
     except subprocess.TimeoutExpired:
-        raise Asked("UNAVAILABLE", f"moneystate plan: expected an answer within {PLAN_S:.0f} s, found none.") from None
-    if done.returncode not in (0, REFUSED):
+        raise Asked("UNAVAILABLE", f"{name}: expected an answer within {within_s:.0f} s, found none.") from None
+    if done.returncode not in codes:
         lines = done.stderr.strip().splitlines()
-        raise Asked("UNAVAILABLE", lines[-1] if lines else f"moneystate plan ended with code {done.returncode}.")
-    changes: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])[service]
-    return changes
+        raise Asked("UNAVAILABLE", lines[-1] if lines else f"{name} ended with code {done.returncode}.")
+    return done.stdout

@@ -12,9 +12,10 @@ from starlette.responses import Response
 
 from moneystate.api import exact_json
 from moneystate.console.asking import parse_at
-from moneystate.console.compared_states import NamedSavepoint, SavedState, ServedState, State
+from moneystate.console.compared_states import NamedSavepoint, SavedState, ServedState, State, StoppedState
 from moneystate.console.comparison import SIDES, Difference
 from moneystate.console.comparisons import Key, Running
+from moneystate.console.deployments import ShownCheckpoint
 from moneystate.console.servers import Asked, Server
 from moneystate.console.sessions import Viewer
 from moneystate.console.shown import Table, differences
@@ -23,25 +24,26 @@ from moneystate.log import get_log
 from moneystate.query.v1 import header_pb2
 from moneystate.serving.callers import READ_PERSONAL
 
-SERVER, SAVEPOINT = "server ", "savepoint "
+SERVER, SAVEPOINT, CHECKPOINT = "server ", "savepoint ", "checkpoint "
 AT, AGAIN = "-at", "again"
 _log = get_log(__name__)
 
 
 @dataclass(frozen=True)
 class Places:
-    """What can be compared, by the name of a service: texts such as `server HOST:PORT`, and savepoints by theirs."""
+    """What can be compared, by texts such as `server HOST:PORT`."""
 
     servers: dict[str, Server]
-    savepoints: dict[str, NamedSavepoint]
+    folders: dict[str, NamedSavepoint | ShownCheckpoint]
 
     def of_service(self, service: str) -> list[str]:
-        served = [place for place, its in self.servers.items() if its.service == service]
-        return served + [place for place, its in self.savepoints.items() if its.service == service]
+        return [place for place, its in self._all() if its.service == service]
 
     def services(self) -> list[str]:
-        served = {its.service for its in self.servers.values()}
-        return sorted(served | {its.service for its in self.savepoints.values()})
+        return sorted({its.service for _, its in self._all()})
+
+    def _all(self) -> list[tuple[str, Server | NamedSavepoint | ShownCheckpoint]]:
+        return [*self.servers.items(), *self.folders.items()]
 
 
 @dataclass(frozen=True)
@@ -72,16 +74,16 @@ async def compare(site: Site, request: Request, viewer: Viewer) -> Response:
 
 async def _places(site: Site, viewer: Viewer) -> Places:
     servers = await asyncio.to_thread(site.servers.all, viewer.token)
-    return Places(
-        {SERVER + one.address: one for one in servers}, {SAVEPOINT + one.name: one for one in site.savepoints}
-    )
+    savepoints = {SAVEPOINT + one.name: one for one in site.savepoints}
+    checkpoints = {CHECKPOINT + one.address: one for one in site.checkpoints}
+    return Places({SERVER + one.address: one for one in servers}, {**savepoints, **checkpoints})
 
 
 def _running(site: Site, viewer: Viewer, places: Places, service: str, sides: Sequence[Chosen], again: str) -> Running:
     for side in sides:
         if side.place not in places.of_service(service):
             raise Missing(f"There is no {side.place} of {service}. Choose one of the list.")
-        if side.place in places.savepoints:
+        if side.place in places.folders:
             viewer.needs(READ_PERSONAL)
     positions = [parse_at(side.version, "") for side in sides]
     key: Key = (viewer.token, service, *itertools.chain(*((side.place, side.version) for side in sides)), again)
@@ -107,10 +109,11 @@ def _compared(places: Places, service: str) -> Sequence[str]:
 def _state(site: Site, viewer: Viewer, places: Places, side: Chosen, position: header_pb2.At | None) -> State:
     if side.place in places.servers:
         return ServedState(site.servers, places.servers[side.place], viewer.token, position)
-    savepoint = places.savepoints[side.place]
-    if savepoint.service not in site.services:
-        raise Missing(f"The console does not know the service {savepoint.service}. Name it with --show-service.")
-    return SavedState(savepoint.folder, site.services[savepoint.service])
+    its = places.folders[side.place]
+    if its.service not in site.services:
+        raise Missing(f"The console does not know the service {its.service}. Name it with --show-service.")
+    reference = site.services[its.service]
+    return SavedState(its.folder, reference) if isinstance(its, NamedSavepoint) else StoppedState(its.export, reference)
 
 
 def _shown(one: Difference, sides: Sequence[Chosen]) -> tuple[Difference, Table]:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import html
 import re
+import shutil
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from moneystate.console.compared_states import StoppedState
 from moneystate.console.comparison import Item, Records
+from moneystate.console.comparisons import Running, _compare
 from moneystate.devbroker import DevBroker
 from tests.console.world import HOSTILE, NOTES, WITHIN_S, World, rows_of
 from tests.job.harness import JobProcess
@@ -30,12 +35,15 @@ class Compared(World):
         self._ends([*once, "--checkpoint", str(checkpoint), "--max-record-bytes", "1000000"])
         export = ["checkpoint", "export", "--checkpoint", str(checkpoint), "--out", str(self.savepoint)]
         self._ends([*export, "--service", NOTES, "--quiet"])
+        self.stopped = self.folder / "stopped"
+        shutil.copytree(checkpoint, self.stopped)
         self.job_flags = ("--max-future", "20m")
         self.jobs = [self._run("notes")]
         servers = [self._serve("notes", folder) for folder in ("first", "second")]
         self.both = [self.listening(process) for process in servers]
         self.addresses = {f"notes {number}": address for number, address in enumerate(self.both)}
         self.flags = ("--show-savepoint", f"before={self.savepoint}", "--show-checkpoint", str(checkpoint))
+        self.flags += ("--show-checkpoint", str(self.stopped))
         self.console = self.listening(self.run_console())
         self.addresses["notes"] = self.both[0]
         until(lambda: self.notes_known() >= FIRST, lambda: self.jobs[0].err(), WITHIN_S)
@@ -109,6 +117,24 @@ def test_a_server_at_the_version_of_a_savepoint_equals_it_and_later_ones_differ(
     assert f"only in {server}" in page
     texts = {tuple(html.unescape(cell) for cell in row) for row in rows_of(page) if row and row[0] == "text"}
     assert ("text", "second <b>", "first") in texts
+
+
+def test_a_stopped_jobs_checkpoint_equals_its_savepoint_and_leaves_nothing(compared: Compared) -> None:
+    before = set(Path(tempfile.gettempdir()).glob("moneystate-*/savepoint"))
+    page = result(compared, f"checkpoint {compared.stopped}", SAVED)
+    assert "The states are the same." in page
+    one, other = prints(page)
+    assert one == other
+    assert set(Path(tempfile.gettempdir()).glob("moneystate-*/savepoint")) <= before
+
+
+def test_an_export_that_fails_is_told_and_leaves_nothing(tmp_path: Path) -> None:
+    program = "import pathlib, sys; pathlib.Path(sys.argv[1]).mkdir(); sys.exit('error: a job runs')"
+    command = [sys.executable, "-c", program]
+    running, state = Running(), StoppedState(command, NOTES)
+    _compare(running, ["note"], (state, state))
+    assert running.problem == "error: a job runs"
+    assert not state.folder.parent.exists()
 
 
 def test_the_rules_of_a_job_have_a_history_and_the_next_start_is_planned(compared: Compared) -> None:
