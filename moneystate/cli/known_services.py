@@ -28,6 +28,7 @@ LOGGING: Final = {
 }
 FAKES: Final = {"fake-session-service": "services.enrichment.cli.fake_session_service:fake_session_service"}
 GROUPS: Final = {
+    "delivery": "services.delivery.cli.commands:app",
     "reconciliation": "services.reconciliation.cli.status:app",
     "rollups": "services.rollups.cli.plot:app",
 }

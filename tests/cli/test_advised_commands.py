@@ -26,6 +26,7 @@ NO_ADVICE = (
     r"moneystate run X: .*", r"moneystate apply: .*", r"moneystate X: .*", r"moneystate X \(X\)",
     r"moneystate X, Spark X, .*",
     r"moneystate ingest", r"moneystate table load", r"moneystate table load, twice, .*", r"moneystate serve: .*",
+    r"moneystate deliver",
     r"moneystate run rollups: .*", r"moneystate state", r"moneystate state X: .*", r"moneystate transactions abort, X",
     r"A savepoint, a stopped job's checkpoint, or HOST:PORT of `moneystate serve`\.",
     r"File of `moneystate plan --save`: .*", r"--approved X: expected a file of moneystate plan --save, .*",

@@ -23,8 +23,15 @@ from tests.log_lines import shown
 
 ROOT: Any = typer.main.get_command(main.app)
 WIDTH = 80
-SCOPES = {"kafka": "KAFKA", "fake-session-service": "FAKE", "skew": "SKEW", "table": "TABLE", "rollups": "ROLLUPS"}
-OF_THEIR_OWN = ("table", "rollups")  # commands whose scoped options may mean something else elsewhere
+SCOPES = {
+    "kafka": "KAFKA",
+    "fake-session-service": "FAKE",
+    "skew": "SKEW",
+    "table": "TABLE",
+    "rollups": "ROLLUPS",
+    "delivery": "DELIVERY",
+}
+OF_THEIR_OWN = ("table", "rollups", "delivery")  # commands whose scoped options may mean something else elsewhere
 
 
 class Node(NamedTuple):
