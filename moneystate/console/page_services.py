@@ -18,7 +18,7 @@ from moneystate.console.live import Sample
 from moneystate.console.servers import Asked, Server
 from moneystate.console.sessions import Viewer
 from moneystate.console.site import Missing, Site
-from moneystate.console.topology import Picture, picture_of, resolved
+from moneystate.console.topology import Picture, picture_of, resolved, seen
 from moneystate.query.v1 import status_pb2
 
 STREAM = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
@@ -121,9 +121,13 @@ async def _one(site: Site, viewer: Viewer, name: str) -> Shown:
 
 
 async def _picture(site: Site, name: str) -> Picture | None:
-    """None: the console does not know what the service declares."""
-    there = site.live.source.there
+    """None: neither declarations nor a job say what the service reads and writes."""
+    there, jobs = site.live.source.there, site.live.jobs
     wirings = [resolved(one, there) for one in await site.wirings()]
+    declared, names = {one.service for one in wirings}, [job.service for job in jobs]
+    wirings += [
+        seen(job.service, [lag.topic for lag in job.lags], there, names) for job in jobs if job.service not in declared
+    ]
     mine = next((one for one in wirings if one.service == name), None)
     if mine is None:
         return None

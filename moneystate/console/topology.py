@@ -1,4 +1,5 @@
-"""Which topics services read and write, by their declarations, and a picture of one service among its neighbours."""
+"""Which topics services read and write, by their declarations or by the broker, and a picture of one service among its
+neighbours."""
 
 from __future__ import annotations
 
@@ -13,6 +14,8 @@ from moneystate.engine.inputs import is_pattern, matches
 from moneystate.errors import MoneystateError
 
 EVENTS, TIMED, TABLE, LETTERS = "events", "timed stream", "table", "dead letters"
+READ, NAMED = "has been read", "has its name"  # what the broker tells of a service
+INNER: Final = ("-commits", "-state", "-clock")  # topics between a job and itself, or its replicas
 MOST_OF_PATTERN: Final = 8  # topics of a pattern that are drawn
 COLUMNS: Final = 5  # writers of what it reads, what it reads, the service, what it writes, readers of that
 WIDTH, HEIGHT, GAP_X, GAP_Y = 196, 44, 44, 12  # of a box, and between boxes
@@ -75,6 +78,17 @@ def _wiring(reference: str) -> Iterator[Wiring]:
     writes = dict.fromkeys(Stream(one.topic, _kind_written(one)) for one in service.outputs)
     letters = Stream(f"{service.name}-dead-letters", LETTERS)
     yield Wiring(service.name, tuple(reads), (*writes, letters))
+
+
+def seen(service: str, read: Iterable[str], topics: Iterable[str], others: Iterable[str]) -> Wiring:
+    """Of a service whose declarations are not known here. `read`: by its job; `others`: the names of all services."""
+    longer = tuple(f"{other}-" for other in others if other.startswith(f"{service}-"))
+    named = sorted(
+        topic for topic in topics
+        if topic.startswith(f"{service}-") and not topic.startswith(longer) and not topic.endswith(INNER)
+    )  # fmt: skip
+    writes = (Stream(topic, LETTERS if topic.endswith("-dead-letters") else NAMED) for topic in named)
+    return Wiring(service, tuple(Stream(topic, READ) for topic in sorted(set(read))), tuple(writes))
 
 
 def _kind_read(one: Input[object]) -> str:

@@ -153,6 +153,19 @@ def test_a_picture_has_the_neighbours_of_a_service_once_and_arrows_between_colum
     assert all(one.y >= 0 and one.y + topology.HEIGHT <= picture.height for one in picture.boxes)
 
 
+def test_a_service_whose_module_is_not_here_is_drawn_by_its_topics() -> None:
+    topics = [
+        "a-commits", "a-state", "a-clock", "a-done", "a-dead-letters", "a-b-commits", "a-b-out", "ab-out", "orders",
+    ]  # fmt: skip
+    its = topology.seen("a", ["orders", "orders", "a-b-out"], topics, ["a", "a-b", "ab"])
+    assert [(one.topic, one.kind) for one in its.reads] == [("a-b-out", topology.READ), ("orders", topology.READ)]
+    assert [(one.topic, one.kind) for one in its.writes] == [
+        ("a-dead-letters", topology.LETTERS), ("a-done", topology.NAMED),
+    ]  # fmt: skip
+    alone = topology.seen("ab", [], topics, ["a", "a-b", "ab"])
+    assert [one.topic for one in alone.writes] == ["ab-out"]
+
+
 def test_values_of_a_registry_are_decoded_with_the_schema_that_they_name() -> None:
     fields = [
         {"name": "id", "type": "string"},
