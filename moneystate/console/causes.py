@@ -61,7 +61,8 @@ class Inquiry:
         """The events of a key from one watermark to before another one, in their order, of a version that was written
         at a time. None: from the beginning, or to the end. Blocks. Raises BrokerError and ConfigError."""
         begins, stops = self._ranges(since_ms, written_at_ms)
-        letters, is_whole = self.topics.between(begins, stops, MOST)
+        read = self.topics.between(begins, stops, MOST)
+        letters = read.records
         wanted = key.encode()
         least, end = NO_TIME if since_ms is None else since_ms, END_OF_TIME if before_ms is None else before_ms
         items = [item for item in self._items(letters, begins) if item[KEY] == wanted and least <= item[TIME] < end]
@@ -72,7 +73,7 @@ class Inquiry:
             topic = topic_of(item, names)
             record = by_place[self.topics.prefix + topic, *where(item)]
             events.append(Cause(topic, record, item[EVENT_TIME], item[TIME]))
-        return Causes(events, len(letters), is_whole)
+        return Causes(events, read.scanned, read.is_whole)
 
     def _ranges(
         self, since_ms: int | None, written_at_ms: int

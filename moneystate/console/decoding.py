@@ -14,8 +14,11 @@ from moneystate.console.shown import pretty
 from moneystate.engine.avro import HEADER_BYTES, MAGIC, Malformed
 from moneystate.errors import MoneystateError
 
-MOST_BYTES: Final = 64 * 1024  # of a value that are shown
+MOST_SHOWN: Final = 40_000  # characters of all values of a page
+LEAST_SHOWN: Final = 400  # of each value
+MOST_NAME: Final = 300  # characters of a key or a header
 HEX_WIDTH: Final = 16
+HEX_CHARACTERS: Final = 5  # of a byte in hex, its share of the line's beginning and end included
 CONFLUENT, CONFLUENT_BYTES = b"\0", 5  # how its values begin: a zero byte and the schema's id
 ReadsRegistered = Callable[[bytes], tuple[str, str]]  # a value as JSON, and its type; raises ValueError
 
@@ -44,51 +47,62 @@ def codecs_of(references: list[str]) -> dict[bytes, Codec]:
 
 
 def content_of(
-    value: bytes | None, codecs: Mapping[bytes, Codec], registered: ReadsRegistered | None = None
-) -> Content:
-    """`registered`: reads values in the Confluent format; None: without a registry."""
+    value: bytes | None, codecs: Mapping[bytes, Codec], registered: ReadsRegistered | None = None,
+    most: int = MOST_SHOWN,
+) -> Content:  # fmt: skip
+    """`registered`: reads values in the Confluent format; None: without a registry. `most`: characters that are
+    shown."""
     if value is None:
         return Content("none", "", "a tombstone")
     if value[:1] == CONFLUENT and len(value) >= CONFLUENT_BYTES:
-        return _confluent(value, registered)
+        return _confluent(value, registered, most)
     if value[: len(MAGIC)] == MAGIC and len(value) >= HEADER_BYTES:
-        return _avro(value, codecs)
+        return _avro(value, codecs, most)
     try:
         text = value.decode()
     except UnicodeDecodeError:
-        return _bytes(value, "not UTF-8")
+        return _bytes(value, "not UTF-8", most)
     if "\0" in text:
-        return _bytes(value, "not a text")
-    cut = max(0, len(text) - MOST_BYTES)
-    return Content(
-        "json" if text[:1] in ("{", "[") else "text", pretty(text) if not cut else text[:MOST_BYTES], "", cut
-    )
+        return _bytes(value, "not a text", most)
+    return _text("json" if text[:1] in ("{", "[") else "text", text, "", most)
 
 
-def _confluent(value: bytes, registered: ReadsRegistered | None) -> Content:
+def share(records: int) -> int:
+    """How many characters of each of some records a page shows."""
+    return max(LEAST_SHOWN, MOST_SHOWN // max(1, records))
+
+
+def _confluent(value: bytes, registered: ReadsRegistered | None, most: int) -> Content:
     schema = f"schema {int.from_bytes(value[1:CONFLUENT_BYTES], 'big')} of a registry"
     if registered is None:
-        return _bytes(value, f"Confluent's format, {schema}: give --schema-registry URL to decode it")
+        return _bytes(value, f"Confluent's format, {schema}: give --schema-registry URL to decode it", most)
     try:
         text, name = registered(value)
     except ValueError as e:
-        return _bytes(value, f"Confluent's format, {schema}, that cannot be read: {e}")
-    return Content("avro", pretty(text)[:MOST_BYTES], f"{name}, {schema}", max(0, len(text) - MOST_BYTES))
+        return _bytes(value, f"Confluent's format, {schema}, that cannot be read: {e}", most)
+    return _text("avro", text, f"{name}, {schema}", most)
 
 
-def _avro(value: bytes, codecs: Mapping[bytes, Codec]) -> Content:
+def _avro(value: bytes, codecs: Mapping[bytes, Codec], most: int) -> Content:
     codec = codecs.get(value[:HEADER_BYTES])
     if codec is None:
-        return _bytes(value, f"Avro of an unknown schema, fingerprint {value[len(MAGIC) : HEADER_BYTES].hex()}")
+        return _bytes(value, f"Avro of an unknown schema, fingerprint {value[len(MAGIC) : HEADER_BYTES].hex()}", most)
     try:
         text = codec.to_json(codec.decode(value)).decode()
     except (Malformed, MoneystateError) as e:
-        return _bytes(value, f"{codec.record.name} that cannot be read: {e}")
-    return Content("avro", pretty(text)[:MOST_BYTES], codec.record.name, max(0, len(text) - MOST_BYTES))
+        return _bytes(value, f"{codec.record.name} that cannot be read: {e}", most)
+    return _text("avro", text, codec.record.name, most)
 
 
-def _bytes(value: bytes, about: str) -> Content:
-    return Content("bytes", hex_dump(value[: MOST_BYTES // 4]), about, max(0, len(value) - MOST_BYTES // 4))
+def _text(kind: str, text: str, about: str, most: int) -> Content:
+    """A long text keeps its form: with line ends it would be longer, and is cut anyway."""
+    shown = pretty(text) if len(text) <= most else text
+    return Content(kind, shown[:most], about, max(0, len(shown) - most))
+
+
+def _bytes(value: bytes, about: str, most: int) -> Content:
+    shown = most // HEX_CHARACTERS
+    return Content("bytes", hex_dump(value[:shown]), about, max(0, len(value) - shown))
 
 
 def hex_dump(value: bytes) -> str:
@@ -105,6 +119,7 @@ def text_of(value: bytes | None) -> str:
     if value is None:
         return ""
     try:
-        return value.decode()
+        text = value.decode()
     except UnicodeDecodeError:
-        return value.hex(" ")
+        text = value[:MOST_NAME].hex(" ")
+    return text if len(text) <= MOST_NAME else f"{text[:MOST_NAME]}\u2026 ({len(value):,} bytes)"

@@ -7,6 +7,7 @@ page that leads on.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
@@ -27,6 +28,8 @@ DAY_S: Final = 86_400
 ATTEMPT: Final = "moneystate_login"
 ATTEMPT_S: Final = 600
 ATTEMPTS: Final = "/login"  # the path of requests that have its cookie
+# Browsers leave out tabs and line ends, and take a backslash for a slash: two slashes would begin the name of a host.
+OWN_PATH: Final = re.compile(r"/(?![/\\])[^\x00-\x1f\x7f]*")
 Answer = Callable[[Request], Awaitable[Response]]
 
 
@@ -138,4 +141,4 @@ def after_login(request: Request) -> str:
 
 
 def _own_path(path: str) -> str:
-    return path if path.startswith("/") and not path.startswith(("//", "/\\")) else "/"
+    return path if OWN_PATH.fullmatch(path) else "/"

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
-from moneystate.api import exact_json
 from moneystate.console.asking import parse_at
 from moneystate.console.compared_states import NamedSavepoint, SavedState, ServedState, State, StoppedState
 from moneystate.console.comparison import SIDES, Difference
@@ -18,7 +17,7 @@ from moneystate.console.comparisons import Key, Running
 from moneystate.console.deployments import ShownCheckpoint
 from moneystate.console.servers import Asked, Server
 from moneystate.console.sessions import Viewer
-from moneystate.console.shown import Table, differences
+from moneystate.console.shown import Table, differences, fitted, json_of
 from moneystate.console.site import Missing, Site
 from moneystate.log import get_log
 from moneystate.query.v1 import header_pb2
@@ -67,8 +66,8 @@ async def compare(site: Site, request: Request, viewer: Viewer) -> Response:
         request, viewer, "compare.html", services=places.services(), service=service,
         choices=places.of_service(service), sides=sides, running=running,
         hides_personal=READ_PERSONAL not in viewer.scopes, here=f"{request.url.path}?{request.url.query}",
-        shown=[] if running is None or running.result is None else [_shown(one, sides) for one in running.result.first],
-        repeat=str(int(again) + 1) if again.isdecimal() else "1",
+        shown=[] if running is None or running.result is None else _shown(running.result.first, sides),
+        repeat=str(int(again) + 1) if again.isdecimal() and len(again) < 10 else "1",
     )  # fmt: skip
 
 
@@ -116,15 +115,13 @@ def _state(site: Site, viewer: Viewer, places: Places, side: Chosen, position: h
     return SavedState(its.folder, reference) if isinstance(its, NamedSavepoint) else StoppedState(its.export, reference)
 
 
-def _shown(one: Difference, sides: Sequence[Chosen]) -> tuple[Difference, Table]:
-    return one, differences(_fields(one.one), _fields(one.other), (sides[0].place, sides[1].place))
+def _shown(first: Sequence[Difference], sides: Sequence[Chosen]) -> list[tuple[Difference, Table]]:
+    heads = sides[0].place, sides[1].place
+    return [(one, fitted(differences(_fields(one.one), _fields(one.other), heads), len(first))) for one in first]
 
 
 def _fields(text: str | None) -> Mapping[str, object] | None:
     if text is None:
         return None
-    try:
-        value = exact_json.loads(text)
-    except ValueError:  # what the server says of a record that it cannot read
-        value = text
+    value = json_of(text)  # a text: what the server says of a record that it cannot read
     return value if isinstance(value, dict) else {"value": value}

@@ -10,13 +10,12 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from moneystate.api import exact_json
 from moneystate.console.faces import Block, Face, Graph, NotThere, Rows
 from moneystate.console.page_queries import served
 from moneystate.console.rendering import shown_time
 from moneystate.console.servers import Asked, Server
 from moneystate.console.sessions import Viewer
-from moneystate.console.shown import MOST_TEXT, Cell, Table, cell, table
+from moneystate.console.shown import MOST_TEXT, Cell, Table, cell, fitted, json_of, table
 from moneystate.console.site import Missing, Site
 from moneystate.state.v1 import state_pb2 as s
 
@@ -49,7 +48,7 @@ def _asked(site: Site, viewer: Viewer, server: Server, face: Face, given: dict[s
             if e.code in ("NOT_FOUND", "INVALID_ARGUMENT"):
                 raise NotThere(e.message) from None
             raise
-        return exact_json.loads(answer.result.json)
+        return json_of(answer.result.json)
 
     return face.show(ask, given)
 
@@ -64,5 +63,5 @@ def _table(block: Block) -> Table | None:
             [Cell(shown_time(time)), *(cell(line.values[n]) for line in block.lines)]
             for n, time in list(enumerate(block.times))[:200]
         ]
-        return Table(heads, shown, more_rows=max(0, len(block.times) - 200))
+        return fitted(Table(heads, shown, more_rows=max(0, len(block.times) - 200)))
     return None

@@ -8,12 +8,11 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from moneystate.api import exact_json
 from moneystate.console import forms
 from moneystate.console.asking import parse_at
 from moneystate.console.servers import Server
 from moneystate.console.sessions import Viewer
-from moneystate.console.shown import table, whole
+from moneystate.console.shown import json_of, table, whole
 from moneystate.console.site import Missing, Site
 from moneystate.state.v1 import state_pb2 as s
 
@@ -45,7 +44,7 @@ async def query(site: Site, request: Request, viewer: Viewer) -> Response:
         return site.render(request, viewer, "query.html", 400, **{**values, "problems": e.problems}, answer=None)
     call = s.CallRequest(query=name, arguments=arguments, at=parse_at(values["at_version"], values["at_time"]))
     answer = await asyncio.to_thread(site.servers.call, server.address, "State.Call", call, viewer.token)
-    result = exact_json.loads(answer.result.json)
+    result = json_of(answer.result.json)
     return site.render(
         request, viewer, "query.html", **values, answer=answer, result=table(result),
         json=whole(answer.result.json), command=forms.command_of(server.service, name, fields, given, server.address),

@@ -16,7 +16,7 @@ from moneystate.console.figures import PHASES, Figures, why_held
 from moneystate.console.jobs import Job
 from moneystate.console.live import Sample
 from moneystate.console.servers import Asked, Server
-from moneystate.console.sessions import Viewer
+from moneystate.console.sessions import NeedsLogin, Viewer
 from moneystate.console.site import Missing, Site
 from moneystate.console.topology import Picture, picture_of, resolved, seen
 from moneystate.query.v1 import status_pb2
@@ -83,7 +83,7 @@ async def live_services(site: Site, request: Request, viewer: Viewer) -> Respons
         async for _ in site.live.looks():
             yield await site.live.shared(("services", viewer.token), rows)
 
-    return StreamingResponse(_until_left(request, parts()), headers=STREAM)
+    return StreamingResponse(_while_allowed(site, request, parts()), headers=STREAM)
 
 
 async def service(site: Site, request: Request, viewer: Viewer) -> Response:
@@ -109,7 +109,7 @@ async def live_service(site: Site, request: Request, viewer: Viewer) -> Response
             with suppress(Missing):
                 yield await site.live.shared(("service", name, viewer.token), now)
 
-    return StreamingResponse(_until_left(request, parts()), headers=STREAM)
+    return StreamingResponse(_while_allowed(site, request, parts()), headers=STREAM)
 
 
 async def _one(site: Site, viewer: Viewer, name: str) -> Shown:
@@ -176,8 +176,13 @@ def event(name: str, html: str) -> str:
     return f"event: {name}\n" + "".join(f"data: {line}\n" for line in html.splitlines()) + "\n"
 
 
-async def _until_left(request: Request, parts: AsyncIterator[str]) -> AsyncIterator[str]:
+async def _while_allowed(site: Site, request: Request, parts: AsyncIterator[str]) -> AsyncIterator[str]:
+    """Until the browser leaves, or its token is no longer valid."""
     async for part in parts:
+        try:
+            site.sessions.viewer(request)
+        except NeedsLogin:
+            return
         if await request.is_disconnected():
             return
         yield part

@@ -8,13 +8,12 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from moneystate.api import exact_json
 from moneystate.console.asking import parse_at, parse_index_value, parse_time, parse_version
-from moneystate.console.decoding import content_of
+from moneystate.console.decoding import content_of, share
 from moneystate.console.page_queries import AT_TIME, AT_VERSION, served
 from moneystate.console.servers import Asked, Server
 from moneystate.console.sessions import Viewer
-from moneystate.console.shown import Cell, Table, differences, field_of, fields, whole
+from moneystate.console.shown import Table, differences, field_of, fields, fitted, json_of, name_cell, whole
 from moneystate.console.site import Site
 from moneystate.log import get_log
 from moneystate.serving.callers import READ_PERSONAL
@@ -116,13 +115,15 @@ async def causes(site: Site, request: Request, viewer: Viewer) -> Response:
         raise Asked("INVALID_ARGUMENT", "written: expected when the version was written, in ms.")
     behind = await asyncio.to_thread(inquiry.causes, given.get("key", ""), since, before, written_at_ms)
     codecs = await site.known_codecs()
+    events = behind.events[:MOST_EVENTS]
+    most = share(len(events))
     _log.info(f"events of {service} were read", subject=viewer.subject, records=behind.read, shown=len(behind.events))
     contents = await asyncio.to_thread(
-        lambda: [content_of(one.record.value, codecs, site.registered) for one in behind.events[:MOST_EVENTS]]
+        lambda: [content_of(one.record.value, codecs, site.registered, most) for one in events]
     )
     return site.render(
         request, viewer, "causes.html", service=service, key=given.get("key", ""), behind=behind,
-        events=list(zip(behind.events, contents, strict=False)),
+        events=list(zip(events, contents, strict=True)),
     )  # fmt: skip
 
 
@@ -165,14 +166,18 @@ def _at(request: Request) -> tuple[Any, dict[str, Any]]:
 
 
 def _content(record: s.Record) -> dict[str, Any] | None:
-    value = exact_json.loads(record.json) if record.HasField("json") else None
+    value = json_of(record.json) if record.HasField("json") else None
     return value if isinstance(value, dict) or value is None else {"value": value}
 
 
 def _record(record: s.Record) -> dict[str, Any]:
     content = _content(record)
     table = None if content is None else fields(content, list(record.masked))
-    return {"name": record.name, "table": table, "unreadable": record.unreadable, "json": whole(record.json)}
+    inner = [path for path in record.masked if content is None or path not in content]
+    return {
+        "name": record.name, "table": table, "unreadable": record.unreadable, "json": whole(record.json),
+        "masked": inner,
+    }  # fmt: skip
 
 
 def _listed(records: Any) -> Table:
@@ -185,9 +190,9 @@ def _listed(records: Any) -> Table:
     for one, content in zip(records, contents, strict=True):
         hidden = set(one.masked)
         cells = [field_of(content, name, name in hidden) for name in columns]
-        rows.append([Cell(one.name.key), *([Cell(one.name.id)] if with_ids else []), *cells])
-    heads = ["key", *(["id"] if with_ids else []), *columns]
-    return Table(heads, rows, len(names) - len(columns))
+        rows.append([name_cell(one.name.key), *([name_cell(one.name.id)] if with_ids else []), *cells])
+    heads = ["key", *(["id"] if with_ids else []), *(name_cell(name).text for name in columns)]
+    return fitted(Table(heads, rows, len(names) - len(columns)))
 
 
 def _steps(explained: Any) -> list[dict[str, Any]]:
@@ -201,6 +206,6 @@ def _steps(explained: Any) -> list[dict[str, Any]]:
             "header": step.header if step.HasField("header") else None,
             "since_ms": step.from_watermark_ms if step.HasField("from_watermark_ms") else None,
             "gone": content is None,
-            "changed": differences(before, content),
+            "changed": fitted(differences(before, content, masked=list(step.record.masked)), len(steps)),
         })  # fmt: skip
     return made

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from itertools import islice
 from typing import Any, Final
 
 from starlette.datastructures import QueryParams
@@ -13,18 +12,21 @@ from starlette.responses import RedirectResponse, Response
 
 from moneystate.api.codec import Codec
 from moneystate.console.asking import parse_time
-from moneystate.console.decoding import ReadsRegistered, content_of, hex_dump, text_of
+from moneystate.console.decoding import ReadsRegistered, content_of, hex_dump, share, text_of
 from moneystate.console.jobs import LETTERS
 from moneystate.console.servers import Asked
 from moneystate.console.sessions import NotAllowed, Viewer
 from moneystate.console.site import Missing, Site
-from moneystate.console.topics import MOST, Wanted
+from moneystate.console.topics import MOST, SCANNED, Wanted
 from moneystate.engine.deadletter import Letter
+from moneystate.engine.items import Header
 from moneystate.kafka.dead_letter_log import Filter, StoredLetter
 from moneystate.log import get_log
 from moneystate.serving.callers import ADMIN, READ_PERSONAL
 
 LISTED: Final = 200  # dead letters of a page
+MOST_DIGITS: Final = 18  # of an offset
+MOST_HEADERS: Final = 50
 _log = get_log(__name__)
 
 
@@ -41,7 +43,8 @@ async def topic(site: Site, request: Request, viewer: Viewer) -> Response:
     wanted = _wanted(request.query_params)
     page = await asyncio.to_thread(site.topics.page, name, wanted)
     codecs = await site.known_codecs()
-    shown = await asyncio.to_thread(lambda: [_shown(one, codecs, site.registered) for one in page.records])
+    most = share(len(page.records))
+    shown = await asyncio.to_thread(lambda: [_shown(one, codecs, site.registered, most) for one in page.records])
     _log.info(f"topic {name} was read", subject=viewer.subject, topic=name, records=len(page.records))
     return site.render(
         request, viewer, "topic.html", name=name, page=page, records=shown,
@@ -54,20 +57,26 @@ async def letters(site: Site, request: Request, viewer: Viewer) -> Response:
     service = request.path_params["service"]
     reason = request.query_params.get("reason", "")
     newest = await asyncio.to_thread(_newest, site, service, reason)
-    return site.render(request, viewer, "letters.html", service=service, letters=newest, reason=reason, most=LISTED)
+    _log.info(f"dead letters of {service} were read", subject=viewer.subject, letters=len(newest))
+    return site.render(
+        request, viewer, "letters.html", service=service, letters=newest, reason=reason, most=LISTED,
+        scanned=SCANNED,
+    )  # fmt: skip
 
 
 async def letter(site: Site, request: Request, viewer: Viewer) -> Response:
     """A dead letter beside its original bytes."""
     viewer.needs(READ_PERSONAL)
     one = await _letter(site, request)
+    service = request.path_params["service"]
     codecs = await site.known_codecs()
     value = one.letter.value
     content = await asyncio.to_thread(content_of, value, codecs, site.registered)
+    _log.info(f"a dead letter of {service} was read", subject=viewer.subject, letter=one.place)
     return site.render(
-        request, viewer, "letter.html", service=request.path_params["service"], one=one, about=one.about,
+        request, viewer, "letter.html", service=service, one=one, about=one.about,
         content=content, bytes=hex_dump((value or b"")[:4_096]), key=text_of(one.letter.key),
-        text=_editable(value), headers=[(name, text_of(its)) for name, its in one.headers],
+        text=_editable(value), headers=_headers(one.headers),
         sent=request.query_params.get("sent", ""), may_send=site.allow_writes and ADMIN in viewer.scopes,
     )  # fmt: skip
 
@@ -84,8 +93,8 @@ async def send_again(site: Site, request: Request, viewer: Viewer) -> Response:
     sends, gone = await asyncio.to_thread(log.planned, [one])
     if gone:
         raise Missing(f"The record of the letter {one.place} is no longer there.")
-    text = form.get("value", "").replace("\r\n", "\n")
-    is_changed = _editable(one.letter.value) is not None and text != _editable(one.letter.value)
+    text, before = with_line_feeds(form.get("value", "")), _editable(one.letter.value)
+    is_changed = before is not None and text != with_line_feeds(before)
     sends = [send._replace(value=text.encode()) if is_changed else send for send in sends]
     await asyncio.to_thread(log.send, sends)
     _log.info(
@@ -99,7 +108,7 @@ async def _letter(site: Site, request: Request) -> StoredLetter:
     """Raises Missing."""
     service, place = request.path_params["service"], request.path_params["place"].replace("-", "/")
     parts = place.split("/")
-    if len(parts) != 2 or not all(part.isdigit() and len(part) <= 18 for part in parts):
+    if len(parts) != 2 or not all(part.isdecimal() and len(part) <= MOST_DIGITS for part in parts):
         raise Missing(f"{place}: expected PARTITION-OFFSET of a dead letter.")
     log = site.live.source.dead_letters(service)
     there = await asyncio.to_thread(lambda: list(log.read(Filter(places=frozenset({place})))))
@@ -110,10 +119,12 @@ async def _letter(site: Site, request: Request) -> StoredLetter:
 
 def _newest(site: Site, service: str, reason: str) -> Sequence[StoredLetter]:
     chosen = Filter(reasons=frozenset({reason} if reason else ()))
-    log = site.live.source.dead_letters(service)
-    read = islice(log.read(chosen), 20_000)
-    newest = sorted(read, key=lambda one: one.letter.timestamp_ms, reverse=True)
-    return newest[:LISTED]
+
+    def pick(letter: Letter) -> Letter | None:
+        letter.value = None  # the list does not show it
+        return letter if chosen.takes(StoredLetter(letter)) else None
+
+    return [StoredLetter(one) for one in site.topics.newest(service + LETTERS, pick, LISTED)]
 
 
 def _editable(value: bytes | None) -> str | None:
@@ -142,13 +153,22 @@ def _number(given: QueryParams, name: str) -> int | None:
     text = given.get(name, "")
     if not text:
         return None
-    if not text.isdigit() or len(text) > 18:
+    if not text.isdecimal() or len(text) > MOST_DIGITS:
         raise Asked("INVALID_ARGUMENT", f"{name}: expected a whole number, found {text}.")
     return int(text)
 
 
-def _shown(one: Letter, codecs: dict[bytes, Codec], registered: ReadsRegistered | None) -> dict[str, Any]:
+def with_line_feeds(text: str) -> str:
+    """The text with the same character at the end of each line: browsers send other ones than they were given."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _shown(one: Letter, codecs: dict[bytes, Codec], registered: ReadsRegistered | None, most: int) -> dict[str, Any]:
     return {
-        "record": one, "key": text_of(one.key), "content": content_of(one.value, codecs, registered),
-        "headers": [(name, text_of(value)) for name, value in one.headers],
+        "record": one, "key": text_of(one.key), "content": content_of(one.value, codecs, registered, most),
+        "headers": _headers(one.headers),
     }  # fmt: skip
+
+
+def _headers(headers: Sequence[Header]) -> list[tuple[str, str]]:
+    return [(text_of(name.encode(errors="replace")), text_of(value)) for name, value in headers[:MOST_HEADERS]]

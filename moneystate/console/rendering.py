@@ -16,7 +16,12 @@ from moneystate.console.faces import Graph
 from moneystate.engine.items import END_OF_TIME
 from moneystate.query.v1 import header_pb2
 
-REORDERING: Final = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\u0000-\u0008\u000b-\u001f\u007f]")
+# Characters that reorder text, that have no look of their own, or that no page can have. Joiners of letters and of
+# emoji (U+200C, U+200D) are text.
+REORDERING: Final = re.compile(
+    "[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    "\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
 UNITS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
 

@@ -20,7 +20,7 @@ from moneystate.serving.tokens import BadToken, TokenCheck
 
 COOKIE: Final = "moneystate_token"
 CSRF: Final = "csrf"
-MOST_BODY: Final = 64 * 1024
+MOST_BODY: Final = 256 * 1024  # a character of a value can take nine bytes in a form
 EVERYTHING: Final = frozenset({READ, READ_PERSONAL, ADMIN})
 
 

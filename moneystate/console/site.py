@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -38,6 +39,8 @@ from moneystate.console.sessions import COOKIE, NeedsLogin, NotAllowed, Sessions
 from moneystate.console.topics import Topics
 from moneystate.console.topology import Wiring, wirings_of
 from moneystate.errors import MoneystateError
+from moneystate.log import get_log
+from moneystate.serving.callers import READ
 from moneystate.serving.rates import Rates
 
 POLICY: Final = (
@@ -49,9 +52,13 @@ HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
 AFTER: Final = "moneystate_after"  # where a browser goes after its login
+HOST: Final = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^:\[\]]+)(?::\d+)?")
+OTHER_SITES: Final = (b"cross-site", b"same-site")  # how browsers mark what pages of other sites ask for
+FAILED: Final = "The console could not make this page. Its log has the cause."
 STATIC: Final = Path(__file__).parent / "static"
 ERRORS: Final = {
     "NOT_FOUND": HTTPStatus.NOT_FOUND,
@@ -62,6 +69,7 @@ ERRORS: Final = {
     "UNAVAILABLE": HTTPStatus.SERVICE_UNAVAILABLE,
 }
 Page = Callable[["Site", Request, Viewer], Awaitable[Response]]
+_log = get_log(__name__)
 
 
 class Missing(Exception):
@@ -115,6 +123,17 @@ class Site:
         }  # fmt: skip
         return self.templates.get_template(template).render(**shared, **values)
 
+    def admitted(self, request: Request) -> Viewer:
+        """Who looks, whose request is counted. Raises NeedsLogin and TooMany."""
+        try:
+            viewer = self.sessions.viewer(request)
+        except NeedsLogin:
+            self.limit(host_of(request))
+            raise
+        is_checked = self.sessions.tokens is not None  # else a browser could make up another caller for each request
+        self.limit(viewer.token if is_checked else host_of(request))
+        return viewer
+
     def limit(self, caller: str) -> None:
         """Counts a request of a caller. Raises TooMany."""
         wait_s = self.limits.take(caller, None, 1, time.monotonic())
@@ -161,23 +180,25 @@ def application(site: Site, routes: list[tuple[str, str, Page]]) -> Starlette:
             site.servers.close()
 
     made = [Route(path, _answering(site, page), methods=[method]) for method, path, page in routes]
-    return Starlette(
+    app = Starlette(
         routes=[*made, Mount("/static", StaticFiles(directory=STATIC), name="static")],
         middleware=[Middleware(Hardened, site=site), Middleware(GZipMiddleware, minimum_size=1_000)],
         exception_handlers={404: _no_page(site)},
         lifespan=lifespan,
     )
+    app.router.redirect_slashes = False  # it would lead to the host that the request names
+    return app
 
 
 def _answering(site: Site, page: Page) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         viewer: Viewer | None = None
         try:
-            viewer = site.sessions.viewer(request)
-            site.limit(viewer.token or host_of(request))
+            viewer = site.admitted(request)
+            viewer.needs(READ)
             return await page(site, request, viewer)
         except NeedsLogin as e:
-            return _to_login(request, bool(str(e)))
+            return _to_login(site, request, bool(str(e)))
         except TooMany as e:
             return too_many(site, request, viewer, e)
         except NotAllowed as e:
@@ -186,20 +207,23 @@ def _answering(site: Site, page: Page) -> Callable[[Request], Awaitable[Response
             return _failed(site, request, viewer, HTTPStatus.NOT_FOUND, str(e))
         except Asked as e:
             if e.code == "UNAUTHENTICATED":
-                return _to_login(request, COOKIE in request.cookies)
+                return _to_login(site, request, COOKIE in request.cookies)
             return _failed(site, request, viewer, ERRORS.get(e.code, HTTPStatus.BAD_GATEWAY), e.message)
         except MoneystateError as e:
             return _failed(site, request, viewer, HTTPStatus.SERVICE_UNAVAILABLE, str(e))
+        except Exception:
+            _log.error("a page failed", exc_info=True)
+            return _failed(site, request, viewer, HTTPStatus.INTERNAL_SERVER_ERROR, FAILED)
 
     return answer
 
 
-def _to_login(request: Request, is_refused: bool) -> Response:
+def _to_login(site: Site, request: Request, is_refused: bool) -> Response:
     """`is_refused`: the browser had a token, which grants nothing."""
     query = f"?{request.url.query}" if request.url.query else ""
     wanted = request.url.path + query if request.method == "GET" else "/"
     response = RedirectResponse("/login?refused=yes" if is_refused else "/login", HTTPStatus.SEE_OTHER)
-    response.set_cookie(AFTER, quote(wanted), max_age=600, httponly=True, samesite="strict")
+    response.set_cookie(AFTER, quote(wanted), max_age=600, httponly=True, samesite="strict", secure=site.is_secure)
     return response
 
 
@@ -226,8 +250,8 @@ def _no_page(site: Site) -> Callable[[Request, Exception], Awaitable[Response]]:
 
 
 class Hardened:
-    """Refuses names of hosts that are not the console's own, as a site that rebinds its name would use, and adds the
-    headers that limit what a page can do."""
+    """Refuses names of hosts that are not the console's own, as a site that rebinds its name would use, and requests
+    that pages of other sites make. Adds the headers that limit what a page can do."""
 
     def __init__(self, app: Any, site: Site) -> None:
         self.app = app
@@ -238,11 +262,9 @@ class Hardened:
             await self.app(scope, receive, send)
             return
         given = dict(scope["headers"])
-        host = given.get(b"host", b"").decode("latin-1").rpartition(":")[0].strip("[]").lower()
-        if self.site.hosts and host not in self.site.hosts:
-            await Response("expected the name of this console as the host", HTTPStatus.MISDIRECTED_REQUEST)(
-                scope, receive, send
-            )
+        refusal = self._refusal(scope["method"], given)
+        if refusal is not None:
+            await refusal(scope, receive, send)
             return
 
         async def sending(message: Any) -> None:
@@ -256,3 +278,12 @@ class Hardened:
             await send(message)
 
         await self.app(scope, receive, sending)
+
+    def _refusal(self, method: str, headers: Mapping[bytes, bytes]) -> Response | None:
+        host = HOST.fullmatch(headers.get(b"host", b"").decode("latin-1").lower())
+        if self.site.hosts and (host is None or host["name"].strip("[]") not in self.site.hosts):
+            return Response("expected the name of this console as the host", HTTPStatus.MISDIRECTED_REQUEST)
+        is_link = method == "GET" and headers.get(b"sec-fetch-dest") == b"document"
+        if headers.get(b"sec-fetch-site") in OTHER_SITES and not is_link:
+            return Response("expected a request of this console's own pages", HTTPStatus.FORBIDDEN)
+        return None

@@ -1,4 +1,4 @@
-"""One world for the tests of a file."""
+"""One world for the tests of all files that change nothing that others look at."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from moneystate.devbroker import DevBroker
 from tests.console.world import World
 
 
-@pytest.fixture(scope="module")
-def world(own_broker: DevBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with World(own_broker.bootstrap_servers, tmp_path_factory.mktemp("world"), "--allow-writes") as running:
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Once for a worker. Each test looks at keys of its own, or at those that no test changes."""
+    with (
+        DevBroker(tmp_path_factory.mktemp("world-broker")) as broker,
+        World(broker.bootstrap_servers, tmp_path_factory.mktemp("world"), "--allow-writes") as running,
+    ):
         yield running

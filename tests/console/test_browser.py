@@ -102,7 +102,7 @@ def test_the_first_page_follows_the_job(page: Page, world: World) -> None:
     go(page, world, "/")
     batch = page.locator("tr", has=page.get_by_role("rowheader", name="notes")).locator("code")
     before = batch.inner_text()
-    world.beat(100)
+    world.beat(world.later())
     until(lambda: batch.inner_text() != before, lambda: f"still batch {before}", WITHIN_S)
 
 
@@ -112,9 +112,9 @@ def test_the_picture_of_a_service_follows_the_rates_of_its_topics(page: Page, wo
 
 
 def test_the_slider_goes_through_versions(page: Page, world: World) -> None:
-    for minute, text in ((110, "one"), (120, "two")):
-        world.note("slides", text, minute)
-        world.beat(minute + 5)
+    for text in ("one", "two"):
+        world.note("slides", text, world.later())
+        world.beat(world.later())
         with world.client("notes") as client:
             request = s.GetRequest(name=s.RecordName(state="note", key="slides"))
             until(lambda: _has(client, request, text), str, WITHIN_S)  # noqa: B023

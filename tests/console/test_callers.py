@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from http.cookies import SimpleCookie
 from pathlib import Path
@@ -94,12 +95,41 @@ def test_sending_again_needs_the_scope_and_the_form(guarded: Guarded) -> None:
     assert guarded.post(path, {"value": "{}"}, Cookie=guarded.cookie(ALL)).status == 403
 
 
+def test_a_token_that_grants_nothing_here_sees_nothing(guarded: Guarded) -> None:
+    for path in ("/", "/services/notes", "/state", "/queries", "/compare", "/live/services", "/services/notes/rules"):
+        reply = guarded.get(path, cookies=guarded.cookie("state.admin"))
+        assert reply.status == 403
+        assert reply.has("state.read")
+
+
+def test_who_reads_dead_letters_is_in_the_log(guarded: Guarded) -> None:
+    cookie = guarded.cookie(ALL)
+    letters = guarded.shown_to(cookie, "/dead-letters/notes", "empty_text")
+    place = next(row[0] for row in rows_of(letters.text) if "empty_text" in row)
+    assert guarded.get(f"/dead-letters/notes/{place.replace('/', '-')}", cookies=cookie).status == 200
+    lines = [json.loads(line) for line in guarded.console_process.err().splitlines()]
+    assert {"dead letters of notes were read", "a dead letter of notes was read"} <= {
+        line["event"] for line in lines if line.get("subject") == "tester"
+    }
+    assert "Ann" not in guarded.console_process.err()
+
+
+def test_a_page_that_follows_ends_with_its_token(guarded: Guarded) -> None:
+    token = guarded.pki.token(READ, expires_in_s=3)
+    reply = guarded.get("/live/services", cookies=f"moneystate_token={token}")
+    assert reply.status == 200
+    assert reply.has("event: services")
+    assert guarded.get("/live/services", cookies=f"moneystate_token={token}").status == 303
+
+
 def test_logging_out_forgets_the_token(guarded: Guarded) -> None:
     reply = guarded.post("/logout", {}, Cookie=guarded.cookie(ALL), Sec_Fetch_Site="same-origin")
     assert 'moneystate_token=""' in reply.headers["set-cookie"]
 
 
-@pytest.mark.parametrize("after", ["//evil.example/", "/\\evil.example", "https://evil.example/", ""])
+@pytest.mark.parametrize(
+    "after", ["//evil.example/", "/\\evil.example", "https://evil.example/", "/\t/evil.example", "/\n/x", ""]
+)
 def test_a_login_leads_to_no_other_site(after: str) -> None:
     request = Request({"type": "http", "headers": [(b"cookie", f"{AFTER}={quote(after)}".encode())]})
     assert login.after_login(request) == "/"
@@ -114,15 +144,19 @@ def test_other_machines_reach_it_with_tls_and_tokens_only(tmp_path: Path) -> Non
     Security(tls_cert=pki.cert, tls_key=pki.key, token_key=pki.token_key).check("0.0.0.0:8088")
 
 
-def test_a_caller_that_asks_too_often_waits(own_broker: DevBroker, tmp_path: Path) -> None:
-    console = World(own_broker.bootstrap_servers, tmp_path, "--max-requests", "1", services=())
+@pytest.mark.parametrize("has_login", [False, True])
+def test_a_caller_that_asks_too_often_waits(own_broker: DevBroker, tmp_path: Path, has_login: bool) -> None:
+    """A browser cannot make up another caller for each request, with or without a login."""
+    pki = Pki(tmp_path)
+    login_flags = ("--token-key", pki.token_key) if has_login else ()
+    console = World(own_broker.bootstrap_servers, tmp_path, "--max-requests", "1", *login_flags, services=())
     console.addresses = {}
     with console.stack:
         console.console = console.listening(console.run_console())
-        replies = [console.get("/topics") for _ in range(20)]
+        replies = [console.get("/topics", cookies=f"moneystate_token=made-up-{n}") for n in range(20)]
         refused = [reply for reply in replies if reply.status == 429]
         assert refused
         assert all(int(reply.headers["retry-after"]) >= 1 for reply in refused)
         assert refused[0].has("expected fewer requests")
         assert console.get("/static/console.css").status == 200
-        until(lambda: console.get("/topics").status == 200, lambda: "still refused", WITHIN_S)
+        until(lambda: console.get("/topics").status != 429, lambda: "still refused", WITHIN_S)

@@ -8,8 +8,11 @@ import re
 from collections.abc import Sequence
 
 import grpc
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from moneystate.api import exact_json
+from moneystate.console import topics
 from moneystate.serving.client import Client
 from moneystate.state.v1 import state_pb2 as s
 from tests.console.world import HOSTILE, START_MS, WITHIN_S, World, path_of, rows_of
@@ -91,8 +94,8 @@ def test_states_maps_and_indices_are_listed(world: World) -> None:
 def test_a_record_at_an_earlier_version_and_what_differs(world: World) -> None:
     with world.client("notes") as client:
         before = client.call("State.Get", s.GetRequest(name=s.RecordName(state="note", key="plain"))).header.version
-        world.note("plain", "second", 20)
-        world.beat(30)
+        world.note("plain", "second", world.later())
+        world.beat(world.later())
         name = s.RecordName(state="note", key="plain")
         until(lambda: "second" in client.call("State.Get", s.GetRequest(name=name)).records[0].json, str, WITHIN_S)
     version = f"{before.epoch}/{before.batch}"
@@ -153,10 +156,11 @@ def test_a_dead_letter_is_beside_its_bytes_and_is_sent_again_corrected(world: Wo
     page = world.get(path)
     assert page.has("expected a text", "7b 22 6e 6f", "Send to notes")
     token = page.text.split('name="csrf" value="')[1].split('"')[0]
-    value = {"noteId": "empty", "author": "Ann", "text": "corrected", "level": "LOW", "notedAt": START_MS + 40 * 60_000}
+    noted_at = START_MS + world.later() * 60_000
+    value = {"noteId": "empty", "author": "Ann", "text": "corrected", "level": "LOW", "notedAt": noted_at}
     assert world.post(path, {"value": json.dumps(value), "csrf": "wrong"}).status == 403
     assert world.post(path, {"value": json.dumps(value), "csrf": token}).status == 303
-    world.beat(50)
+    world.beat(world.later())
     with world.client("notes") as client:
         name = s.RecordName(state="note", key="empty")
         until(lambda: _text(client, name) == "corrected", str, WITHIN_S)
@@ -184,10 +188,11 @@ def test_hostile_values_are_text(world: World) -> None:
 
 
 def test_the_events_behind_a_version_are_those_of_its_key_and_time(world: World) -> None:
-    for text, minute in (("first", 300), ("second", 300), ("third", 305), ("late", 290)):
+    then = world.later()
+    for text, minute in (("first", then), ("second", then), ("third", then + 5), ("late", then - 5)):
         world.note("caused", text, minute)
-    world.note("another", "of another key", 305)
-    world.beat(320)
+    world.note("another", "of another key", then + 5)
+    world.beat(world.later())
     with world.client("notes") as client:
         until(lambda: _text(client, s.RecordName(state="note", key="caused")) == "third", str, WITHIN_S)
     page = world.get("/state/notes/note/record", key="caused")
@@ -202,6 +207,81 @@ def test_the_events_behind_a_version_are_those_of_its_key_and_time(world: World)
     assert "not all that could be" not in whole
 
 
+def test_records_that_are_no_text_of_a_page_are_shown_harmless(world: World) -> None:
+    topic = "hostile"
+    admin = AdminClient({"bootstrap.servers": world.servers})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
+    values = {
+        "surrogate": b'{"text": "\\ud800"}', "deep": b"[" * 5_000 + b"]" * 5_000, "indented": b"[" * 400 + b"]" * 400,
+        "digits": b'{"n": ' + b"9" * 5_000 + b"}", "tags": "a\U000e0041\u200b\u061cb".encode(),
+        "framed": b"\0\0\0\0\1" + b"x" * 900_000, "bytes": b"\xff" * 900_000, "quotes": b'"' * 900_000,
+    }  # fmt: skip
+    for name, value in values.items():
+        headers: list[tuple[str, str | bytes | None]] = [("h" * 1_000, b"v" * 5_000)] * 100
+        world.producer.produce(topic, value, name, headers=headers if name == "surrogate" else [])
+    world.producer.produce(topic, b"long key", "k" * 900_000)
+    world.producer.flush(WITHIN_S)
+    page = world.get(f"/topics/{topic}", limit="100")
+    assert page.status == 200
+    assert len(page.text) < 200_000
+    assert page.has(">deep<", "\u27e8U+D800\u27e9", "a\u27e8U+E0041\u27e9\u27e8U+200B\u27e9\u27e8U+061C\u27e9b")
+    for name in values:
+        alone = world.get(f"/topics/{topic}", key=name)
+        assert alone.status == 200
+        assert len(alone.text) < 300_000
+
+
+def test_records_that_are_too_large_to_be_read_at_once_are_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process, with a smaller limit."""
+    monkeypatch.setattr(topics, "MOST_BYTES", 100)
+    admin = AdminClient({"bootstrap.servers": world.servers})
+    admin.create_topics([NewTopic("many", 1, 1)])["many"].result()
+    for _ in range(3 * topics.AT_ONCE):
+        world.producer.produce("many", b"value", b"key")
+    world.producer.flush(WITHIN_S)
+    its = topics.Topics(world.servers, {}, "")
+    assert its.page("many", topics.Wanted(key=b"key")).is_short
+    nobody = its.page("many", topics.Wanted(key=b"nobody"))
+    assert (nobody.is_short, nobody.scanned) == (False, 3 * topics.AT_ONCE)
+
+
+def test_numbers_that_are_none_are_refused(world: World) -> None:
+    assert world.get("/topics/notes", offset="\u00b2").status == 400
+    assert world.get(path_of("dead-letters", "notes", "\u00b2-1")).status == 404
+    assert world.get("/compare", service="notes", again="9" * 5_000).status == 200
+
+
+def test_pages_of_other_sites_get_nothing(world: World) -> None:
+    own_page = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty"}
+    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    frame = {**link, "Sec-Fetch-Dest": "iframe"}
+    image = {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
+    answers = [world.request("GET", "/", None, headers).status for headers in (own_page, link, frame, image)]
+    assert answers == [200, 200, 403, 403]
+    assert world.request("POST", "/dead-letters/notes/0-0", b"", link).status == 403
+    assert world.get("/").headers["cross-origin-resource-policy"] == "same-origin"
+
+
+def test_no_answer_leads_to_a_host_that_the_request_names(world: World) -> None:
+    reply = world.get("/topics/", host=f"localhost:{world.console.rpartition(':')[2]}")
+    assert (reply.status, reply.headers.get("location")) == (404, None)
+    assert world.get("/", host="localhost").status == 200
+    assert world.get("/", host="[::1]:1").status == 200
+    for host in ("[::1", "localhost@attacker.example", "localhost.attacker.example:1", ""):
+        assert world.get("/", host=host or " ").status in (400, 421)
+
+
+def test_lines_that_the_browser_ends_otherwise_are_no_correction(world: World) -> None:
+    value = b'\n{"noteId": "lines",\r\n "level": "NONE"'
+    world.send("notes", "lines", value)
+    world.producer.flush(WITHIN_S)
+    until(lambda: _letter_of(world, "lines") is not None, lambda: "no letter", WITHIN_S)
+    path = f"/dead-letters/notes/{_letter_of(world, 'lines')}"
+    token = world.get(path).text.split('name="csrf" value="')[1].split('"')[0]
+    sent = world.post(path, {"value": value.decode().replace("\r\n", "\n").replace("\n", "\r\n"), "csrf": token})
+    assert sent.headers["location"] == f"{path}?sent=unchanged"
+
+
 def test_faces_of_services_ask_their_queries(world: World) -> None:
     assert world.get("/services/rollups").has("/services/rollups/pages/graph")
     graph = world.get("/services/rollups/pages/graph", device="d0", metric="temp", tier="15m")
@@ -210,6 +290,15 @@ def test_faces_of_services_ask_their_queries(world: World) -> None:
     assert world.get("/services/rollups/pages/graph", device="nobody", metric="temp").has('role="alert"')
     assert world.get("/services/stock/pages/levels", pool="main").has("The pool has no such skus.")
     assert world.get("/services/stock/pages/nothing").status == 404
+
+
+def _letter_of(world: World, key: str) -> str | None:
+    places = (row[0].replace("/", "-") for row in rows_of(world.get("/dead-letters/notes").text) if len(row) == 5)
+    return next((one for one in places if one[0].isdigit() and _is_of(world, one, key)), None)
+
+
+def _is_of(world: World, place: str, key: str) -> bool:
+    return f"<dd><bdi>{key}</bdi></dd>" in world.get(f"/dead-letters/notes/{place}").text
 
 
 def _text(client: Client, name: s.RecordName) -> str:

@@ -32,6 +32,49 @@ ARGUMENTS = json.dumps({"type": "record", "name": "Arguments", "fields": FIELDS}
 GIVEN = {"key": "a b", "kind": "B", "since": "2026-01-31T10:00:00Z", "limit": "7", "whole": "true", "ids": '["x"]'}
 
 
+def test_a_table_fits_on_a_page_whatever_it_has() -> None:
+    wide = {f"{'n' * 1_000}{n}": "v" * 1_000 for n in range(10_000)}
+    tables = [
+        shown.fields(wide), shown.table([wide] * 100), shown.table(["v" * 10_000] * 1_000),
+        shown.differences(wide, {}), shown.fields({"n" * 1_000_000: "v" * 1_000_000}),
+    ]  # fmt: skip
+    for its in tables:
+        names = sum(map(len, its.columns))
+        assert sum(len(one.text) for row in its.rows for one in row) + names < 120_000
+        assert sum(map(len, its.rows)) <= shown.MOST_CELLS
+    assert tables[1].more_rows + len(tables[1].rows) == 100
+    assert tables[1].more_columns == 9_800
+    one_of_fifty = shown.fitted(tables[3], 50)
+    assert sum(len(one.text) for row in one_of_fifty.rows for one in row) < 4_000
+
+
+def test_only_the_longest_values_of_a_table_are_cut() -> None:
+    rows = [[shown.Cell("short"), shown.Cell("v" * 2_000 * n, cut=1)] for n in range(20)]
+    its = shown.fitted(shown.Table(("a", "b"), rows))
+    assert [row[0].text for row in its.rows] == ["short"] * 20
+    assert its.rows[1][1] == rows[1][1]
+    last = its.rows[19][1]
+    assert len(last.text) + last.cut == 38_001
+    assert max(len(row[1].text) for row in its.rows) == len(last.text)
+
+
+def test_values_that_cannot_be_read_are_shown_as_they_are() -> None:
+    deep, digits = "[" * 5_000 + "]" * 5_000, "9" * 5_000
+    assert shown.json_of(deep) == deep
+    assert shown.json_of(digits) == digits
+    assert shown.pretty("[" * 700 + "]" * 700) == "[" * 700 + "]" * 700
+    nested: list[object] = []
+    for _ in range(5_000):
+        nested = [nested]
+    assert shown.cell(nested).text == shown.TOO_DEEP
+    assert shown.differences({"a": 1}, {"a": nested}).rows[0][2].text == shown.TOO_DEEP
+
+
+def test_masked_values_of_a_history_are_marked() -> None:
+    its = shown.differences(None, {"author": "", "text": "x"}, masked=["author"])
+    assert [[one.text for one in row] for row in its.rows] == [["author", "", "(masked)"], ["text", "", "x"]]
+
+
 def test_a_form_has_an_input_for_each_argument() -> None:
     fields = forms.fields_of(ARGUMENTS)
     assert [(one.name, one.kind, one.required, one.default) for one in fields] == [

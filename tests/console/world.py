@@ -21,6 +21,7 @@ from moneystate.query.v1 import status_pb2
 from moneystate.serving.client import Client, Target
 from moneystate.state.v1 import state_pb2 as s
 from tests.job.harness import JobProcess
+from tests.ports import free_ports
 from tests.waiting import until
 
 LISTENING: Final = re.compile(r"listening on (?:https?://)?([0-9.]+:\d+)")
@@ -66,6 +67,7 @@ class World:
         self.server_flags = server_flags
         self.servers = servers
         self.folder = folder
+        self.minute = 100
         self.flags = flags
         self.stack = ExitStack()
         self.producer = Producer(
@@ -91,10 +93,14 @@ class World:
         self.topics()
         self.first_notes()
         self.first_readings()
+        self.first_stock()
         self.jobs = [self._run(name) for name in self.services]
-        serving = {name: self._serve(name) for name in self.services}
-        self.addresses = {name: self.listening(process) for name, process in serving.items()}
+        ports = free_ports(len(self.services))  # known before, so that all start at once
+        self.addresses = {name: f"127.0.0.1:{port}" for name, port in zip(self.services, ports, strict=True)}
+        serving = [self._serve(name, listen=address) for name, address in self.addresses.items()]
         self.console = self.listening(self.run_console())
+        for process in serving:
+            self.listening(process)
         if not self.server_flags:
             for name in self.services:
                 self.client(name)
@@ -123,6 +129,11 @@ class World:
         self.send("notes", "broken", b'{"noteId": "broken", \xff')
         self.beat(10)
 
+    def later(self) -> int:
+        """A minute after all before, also of other tests."""
+        self.minute += 10
+        return self.minute
+
     def beat(self, minute: int) -> None:
         """A note in each partition, so that time goes on."""
         for id in ("beat-0", "beat-1"):
@@ -140,6 +151,12 @@ class World:
                     )
         self.producer.flush(WITHIN_S)
 
+    def first_stock(self) -> None:
+        """One command: without a record, a job writes its first batch after half a minute only."""
+        about = {"commandId": "first", "pool": "first", "time": time.time_ns() // 1_000_000}
+        self.send("stock-commands", "first", {"type": "Adjust", **about, "sku": "a", "quantity": 1})
+        self.producer.flush(WITHIN_S)
+
     # What runs
 
     def _run(self, name: str) -> JobProcess:
@@ -155,10 +172,10 @@ class World:
         ]
         return self._started([*arguments, *self._more(name), "--max-record-bytes", "1000000", *self.job_flags])
 
-    def _serve(self, name: str, folder: str = "replica") -> JobProcess:
+    def _serve(self, name: str, folder: str = "replica", listen: str = "127.0.0.1:0") -> JobProcess:
         data = str(self.folder / f"{folder}-{name}")
         arguments = ["serve", "--service", REFERENCES[name], "--bootstrap-servers", self.servers, "--data", data]
-        return self._started([*arguments, "--listen", "127.0.0.1:0", *self._more(name), *self.server_flags])
+        return self._started([*arguments, "--listen", listen, *self._more(name), *self.server_flags])
 
     def _more(self, name: str) -> list[str]:
         return ["--config", str(self.folder / "services.toml")] if name == "rollups" else []
@@ -166,7 +183,8 @@ class World:
     def run_console(self) -> JobProcess:
         states = [word for address in self.addresses.values() for word in ("--state", address)]
         arguments = ["console", "--bootstrap-servers", self.servers, "--listen", "127.0.0.1:0", *states]
-        return self._started([*arguments, "--show-service", NOTES, *self.flags])
+        self.console_process = self._started([*arguments, "--show-service", NOTES, *self.flags])
+        return self.console_process
 
     def _started(self, arguments: list[str]) -> JobProcess:
         return self.stack.enter_context(JobProcess(arguments, self.folder))
