@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from moneystate.console.alerts import Alert
 from moneystate.console.faces import Graph, Line
 from moneystate.console.figures import PHASES, Figures, why_held
 from moneystate.console.jobs import Job
@@ -34,6 +35,7 @@ class Shown:
     status: status_pb2.GetStatusResponse | None
     problem: str = ""
     figures: Figures | None = None  # without a metrics endpoint
+    alerts: Sequence[Alert] = ()
 
     @property
     def why_held(self) -> str:
@@ -53,13 +55,14 @@ async def shown_services(site: Site, viewer: Viewer) -> list[Shown]:
 
 async def _shown(site: Site, viewer: Viewer, name: str, job: Job | None, server: Server | None) -> Shown:
     figures = site.live.endpoints.figures.get(name)
+    alerts = [one for one in site.live.endpoints.alerts if one.service == name]
     if server is None:
-        return Shown(name, job, None, None, figures=figures)
+        return Shown(name, job, None, None, "", figures, alerts)
     try:
         status = await asyncio.to_thread(site.servers.status, server, viewer.token)
-        return Shown(name, job, server, status, figures=figures)
+        return Shown(name, job, server, status, "", figures, alerts)
     except Asked as e:
-        return Shown(name, job, server, None, str(e), figures)
+        return Shown(name, job, server, None, str(e), figures, alerts)
 
 
 async def services(site: Site, request: Request, viewer: Viewer) -> Response:

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from moneystate.devbroker.broker import DevBroker
 from moneystate.devbroker.demo import ending_in_order
+from moneystate.devbroker.server_process import free_port
 from moneystate.stop_signals import stop_signals
 from services.rollups.demo import TABLES, server, started, until
 from services.rollups.tiers import MINUTE
@@ -57,7 +58,8 @@ def demo() -> bool:
 
 def run_words(folder: Path, servers: str) -> list[str]:
     words = ["run", "rollups", "--local", "--bootstrap-servers", servers, "--config", str(folder / "demo.toml")]
-    return [*words, "--checkpoint", str(folder / "checkpoint")]
+    metrics = ["--metrics-port", str(free_port()), "--announce", "127.0.0.1"]
+    return [*words, "--checkpoint", str(folder / "checkpoint"), *metrics]
 
 
 def address_in(log: Path) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from prometheus_client import CollectorRegistry, Gauge, start_http_server
 
 from moneystate.console.endpoints import Unanswered, alerts_of
@@ -143,9 +145,15 @@ def test_without_prometheus_the_console_evaluates_the_rules_itself(own_broker: D
     flags = ("--show-metrics", f"127.0.0.1:{server.server_port}", "--prometheus", "http://127.0.0.1:1")
     console = World(own_broker.bootstrap_servers, tmp_path, *flags, services=())
     console.addresses = {}
+    admin = AdminClient({"bootstrap.servers": own_broker.bootstrap_servers, "log_level": 0})
+    for future in admin.create_topics([NewTopic(f"{name}-commits", 1, 1) for name in ("notes", "quiet")]).values():
+        with suppress(KafkaException):  # another test's job has made it
+            future.result()
     with console.stack:
         console.console = console.listening(console.run_console())
         page = console.shown("/", "MoneystateBatchHangs", "docs/runbook.md#moneystatebatchhangs")
         assert page.has("A batch of notes has run for 6 min", "http://127.0.0.1:1: expected an answer")
+        assert console.shown("/services/notes", "moneystatebatchhangs").status == 200
+        assert not console.shown("/services/quiet", "quiet").has("moneystatebatchhangs")
     server.shutdown()
     thread.join()
