@@ -29,9 +29,13 @@ class Commands:
         """Returns once it is in the log. Raises Refused."""
         ends: list[KafkaError | None] = []
         try:
+            value = to_json(command)
+        except UnicodeEncodeError:
+            raise Refused("INVALID_REQUEST", "expected texts that are Unicode.") from None
+        try:
             self._producer.produce(
                 self._topic,
-                to_json(command),
+                value,
                 command.endpoint_id.encode(),
                 on_delivery=lambda error, _: ends.append(error),
             )

@@ -141,6 +141,8 @@ class Owned:
                     key_of(value)
             except UnknownSecret:
                 raise Refused("UNKNOWN_SECRET", f"expected a secret of the owner, found no {name}.") from None
+            except MoneystateError as e:
+                raise Refused("UNAVAILABLE", e.message, RETRY_S) from None
             except ValueError as e:
                 raise Refused("INVALID_ROW", f"expected a secret that signs, but {name} does not: {e}.") from None
 

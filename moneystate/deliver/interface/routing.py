@@ -62,11 +62,11 @@ def _identified(request: Request, scope: str) -> Caller:
     return caller
 
 
-def _reader(request: Request) -> Rights:
+async def _reader(request: Request) -> Rights:
     return _identified(request, READ).rights
 
 
-def _writer(request: Request) -> Caller:
+async def _writer(request: Request) -> Caller:
     return _identified(request, WRITE)
 
 

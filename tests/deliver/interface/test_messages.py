@@ -129,6 +129,7 @@ def test_the_attempts_of_a_message_also_in_a_batch(site: Site) -> None:
         ({"dead": True}, 202),
         ({}, 400),
         ({"ids": []}, 400),
+        ({"ids": ["\ud800"]}, 400),
         ({"since": 5}, 400),
         ({"since": 6, "until": 5}, 400),
         ({"ids": ["msg_1"], "dead": True}, 400),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +175,19 @@ def test_secrets_are_taken_or_made_and_not_shown_again(cluster: Cluster, tmp_pat
             open_store(str(tmp_path / "secrets")).value("acme", "given")
         shown = str([site.call("GET", path).body for path in ("/v1/endpoints", f"/v1/endpoints/{id}")])
         assert rotated.body["value"] not in shown + str(site.rows("endpoints"))
+
+
+def test_a_store_of_secrets_that_cannot_be_read_is_said(cluster: Cluster, tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text(base64.b64encode(bytes(32)).decode())
+    sealed = tmp_path / "secrets.bin"
+    with running(cluster, options(cluster, tmp_path, secrets=str(sealed), secrets_key=str(key))) as site:
+        assert site.call("PUT", "/v1/owners/acme/secrets/a", {"value": SIGNING}).status == 200
+        assert site.endpoint(secrets=["a"])
+        sealed.write_bytes(b"other")
+        reply = site.call("PUT", "/v1/owners/acme/secrets/b", {"value": SIGNING})
+        assert (reply.status, reply.body["error"]) == (503, "UNAVAILABLE")
+        assert sealed.read_bytes() == b"other"
 
 
 def test_requests_that_lead_nowhere(site: Site) -> None:
