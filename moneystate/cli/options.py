@@ -261,7 +261,7 @@ Announce = Annotated[
     str,
     option(
         "announce",
-        "Address under which `moneystate console` finds this command; without a port, its own.",
+        "Address under which the console finds this command; without a port, its own.",
         Panel.server,
         "HOST[:PORT]",
         shown="it is not announced",
