@@ -36,6 +36,7 @@ PLACES: Final[dict[str, Place]] = {
     "heartbeat": Place(JOBS, "moneystate.cli.heartbeat:heartbeat", logs=True),
     "table": Place(JOBS, "moneystate.cli.table:app"),
     "ingest": Place(JOBS, "moneystate.cli.ingest:ingest", logs=True),
+    "deliver": Place(JOBS, "moneystate.cli.deliver:deliver", logs=True),
     "apply": Place(JOBS, "moneystate.cli.apply:app"),
     "transactions": Place(JOBS, "moneystate.cli.transactions:app"),
     "dead-letters": Place(JOBS, "moneystate.cli.dead_letters:app"),

@@ -150,6 +150,14 @@ class Dispatcher:
         """When `ready` may have something; None: not before something happens."""
         return self._wakes[0][0] if self._wakes else None
 
+    def put_back(self, one: Queued, now_ms: int) -> None:
+        """Of a message that was `ready` and was not sent after all."""
+        queue = self._queue(one.first.endpoint_id)
+        if queue.queued.get(one.webhook_id) is one:
+            queue.in_flight.discard(one.webhook_id)
+            queue.schedule(one)
+            self._wake(queue, now_ms + LOOK_AGAIN_MS)
+
     def answered(self, one: Queued, answer: Answer, now_ms: int) -> None:
         queue = self._queue(one.first.endpoint_id)
         if queue.queued.get(one.webhook_id) is not one:
@@ -224,7 +232,7 @@ class Dispatcher:
     def _end(self, queue: EndpointQueue, one: Queued, outcome: Outcome, now_ms: int, why: str = "") -> None:
         place = one.webhook_id, queue.endpoint_id, one.first.subscription_id
         self.changes.log.append(Ended(*place, one.run, outcome, now_ms, one.attempts, why))
-        if outcome is not Outcome.DELIVERED:
+        if outcome in (Outcome.DEAD, Outcome.OVERFLOW):
             ended = one.webhook_id, one.run, outcome, now_ms, one.attempts
             problem = one.problem or why
             self.changes.undelivered += [Undelivered(*ended, its, one.status, problem) for its in one.message.members]

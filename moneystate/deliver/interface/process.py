@@ -23,12 +23,11 @@ from moneystate.deliver.interface.pages import Pages
 from moneystate.deliver.interface.refusals import Refused
 from moneystate.deliver.interface.routing import Parts
 from moneystate.deliver.interface.tables import Table
-from moneystate.deliver.records import DeliveryReader
+from moneystate.deliver.router_schemas import delivery_reader
 from moneystate.deliver.rows import UrlRules
 from moneystate.deliver.secrets import open_store
 from moneystate.kafka.client import admin_client, check_reachable
 from moneystate.log import get_log
-from moneystate.schemas.services import released_tree
 from moneystate.serving import addresses
 from moneystate.serving.http_server import Server, address_of, bound
 from moneystate.serving.rates import Rates
@@ -37,7 +36,6 @@ from moneystate.tables.topic import check_topic, create_topic
 _log = get_log(__name__)
 FOLLOW_S: Final = 5.0
 GRACE_S: Final = 5
-DELIVERY: Final = "events/Delivery"
 
 
 def run(options: InterfaceOptions) -> None:
@@ -142,11 +140,6 @@ def subscription_check(router: str) -> CheckSubscription:
         return text
 
     return problem
-
-
-def delivery_reader(router: str) -> DeliveryReader:
-    """Reads deliveries of all versions of the router that were released."""
-    return DeliveryReader([version.source for version in released_tree(router).versions[DELIVERY].values()])
 
 
 async def _until_signal(interface: Interface, listening: socket.socket) -> None:

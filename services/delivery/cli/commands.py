@@ -21,8 +21,8 @@ from moneystate.cli.times import parse_time_ms
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.deliver.accounts import Fault
 from moneystate.deliver.auditing import Audit, Report
-from moneystate.deliver.interface.process import delivery_reader
 from moneystate.deliver.outcomes import Outcome
+from moneystate.deliver.router_schemas import delivery_reader
 from moneystate.errors import ConfigError, JobError, QueryError
 from moneystate.kafka.client import check_reachable
 from moneystate.serving.client import Client

@@ -1,0 +1,112 @@
+"""Topics as the workers read them: the rows of two tables, and what an earlier worker has left of a partition."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from moneystate.errors import BrokerError
+from moneystate.kafka.client import admin_client, is_end_of_partition, range_consumer
+from moneystate.kafka.offsets import log_ends, log_starts, topic_states
+
+STALL_S: Final = 60.0
+GROUP: Final = "moneystate-deliver"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A record of a table. `value` None: it is deleted."""
+
+    topic: str
+    key: str
+    value: bytes | None
+    partition: int
+    offset: int
+
+
+class Tables:
+    """The rows of tables as they come. Calls block."""
+
+    def __init__(self, bootstrap_servers: str, extra: dict[str, str], topics: list[str]) -> None:
+        """Raises SetupError if a topic is not there, and BrokerError."""
+        self._admin = admin_client(bootstrap_servers, extra)
+        states = topic_states(self._admin, topics)
+        self._partitions = [(topic, number) for topic in topics for number in states[topic].partitions]
+        starts = log_starts(self._admin, self._partitions)
+        self.positions = dict(starts)
+        self._consumer: Consumer = range_consumer(bootstrap_servers, extra, GROUP)
+        self._consumer.assign([TopicPartition(*tp, starts[tp]) for tp in self._partitions])
+
+    def read_all(self) -> Iterator[Row]:
+        """All rows up to the present end. Raises BrokerError."""
+        ends = log_ends(self._admin, self._partitions)
+        moved = time.monotonic()
+        while any(self.positions[tp] < end for tp, end in ends.items()):
+            rows = list(self.read(0.2))
+            moved = time.monotonic() if rows else moved
+            if time.monotonic() - moved > STALL_S:
+                raise BrokerError("the tables: expected rows, found none for a minute.", "check the broker.")
+            yield from rows
+
+    def read(self, wait_s: float) -> Iterator[Row]:
+        """The rows that are there."""
+        for message in self._consumer.consume(1_000, wait_s):
+            topic, partition, offset = _place(message)
+            if is_end_of_partition(message):
+                self.positions[topic, partition] = max(self.positions[topic, partition], offset)
+            elif message.error() is None:
+                self.positions[topic, partition] = offset + 1
+                key = (message.key() or b"").decode(errors="replace")
+                yield Row(topic, key, message.value(), partition, offset)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class Leftovers:
+    """The compacted topics of a partition, read from their beginning to their end. Calls block."""
+
+    def __init__(self, bootstrap_servers: str, extra: dict[str, str]) -> None:
+        self._servers = bootstrap_servers
+        self._extra = extra
+        self._admin = admin_client(bootstrap_servers, extra)
+
+    def latest(self, topic: str, partition: int) -> dict[bytes, bytes]:
+        """The last value of each key that has one. Raises BrokerError."""
+        tp = topic, partition
+        start, end = log_starts(self._admin, [tp])[tp], log_ends(self._admin, [tp])[tp]
+        values: dict[bytes, bytes] = {}
+        consumer: Consumer = range_consumer(self._servers, self._extra, GROUP)
+        try:
+            consumer.assign([TopicPartition(topic, partition, start)])
+            moved, position = time.monotonic(), start
+            while position < end:
+                for message in consumer.consume(1_000, 0.2):
+                    moved = time.monotonic()
+                    _, _, offset = _place(message)
+                    if is_end_of_partition(message):
+                        position = max(position, offset)
+                    elif message.error() is None:
+                        position = offset + 1
+                        _take(values, message)
+                if time.monotonic() - moved > STALL_S:
+                    raise BrokerError(f"{topic}: expected records, found none for a minute.", "check the broker.")
+        finally:
+            consumer.close()
+        return values
+
+
+def _take(values: dict[bytes, bytes], message: Message) -> None:
+    key, value = message.key() or b"", message.value()
+    if value is None:
+        values.pop(key, None)
+    else:
+        values[key] = value
+
+
+def _place(message: Message) -> tuple[str, int, int]:
+    return str(message.topic()), int(message.partition() or 0), int(message.offset() or 0)

@@ -1,0 +1,105 @@
+"""Workers on a real broker with real receivers: singles, batches, order, kills, and a worker that stood still."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from moneystate.deliver.history import Undelivered, from_json
+from moneystate.deliver.outcomes import Outcome
+from moneystate.devbroker import DevBroker
+from tests.deliver.workers import WITHIN_S, Site, numbers_in
+from tests.kafka.logs import Cluster
+from tests.reference.kafka_log import read_log
+from tests.waiting import until
+
+QUICK = ("--kafka-config", "session.timeout.ms=6000")  # the least that a broker takes
+
+
+@pytest.fixture
+def site(broker: DevBroker, topic_prefix: str, tmp_path: Path) -> Iterator[Site]:
+    with Site(Cluster(broker.bootstrap_servers, topic_prefix), tmp_path) as made:
+        yield made
+
+
+def test_singles_and_batches_are_delivered_and_refused_ones_are_undelivered(site: Site) -> None:
+    site.endpoint("good", "/ok")
+    site.endpoint("picky", "/status/422", maxInFlight=10)
+    site.endpoint("gone", "/ok", paused=True)
+    site.subscription("single", "good")
+    site.subscription("batch", "good", mode="batch", maxMessages=10, maxWaitMs=200)
+    site.subscription("refused", "picky")
+    site.subscription("cancelled", "gone")
+    worker = site.worker()
+    site.send("single", "good", 20)
+    site.send("batch", "good", 25)
+    site.send("refused", "picky", 1, time_ms=1_000)  # it is too old for another attempt
+    site.send("cancelled", "gone", 1)
+    until(lambda: len(site.outcomes()) == 46, worker.err, WITHIN_S)
+    assert {one.headers["content-type"] for one in site.receiver.journal if one.path == "/ok"} == {
+        "application/json", "application/cloudevents-batch+json",
+    }  # fmt: skip
+    site.subscription("late", "good")
+    site.send("late", "good", 5)
+    until(lambda: len(site.outcomes()) == 51, worker.err, WITHIN_S)
+    assert {name for name, its in site.outcomes().items() if its != [Outcome.DELIVERED]} == {"msg_45"}
+    site.producer.produce(site.cluster.prefix + "endpoints", None, b"gone")
+    site.producer.flush(WITHIN_S)
+    site.wait_for_all(worker)
+    assert worker.stop().code == 0
+    site.check()
+    assert site.outcomes()["msg_46"] == [Outcome.CANCELLED]
+    records, _ = read_log(site.cluster.bootstrap_servers, ["undelivered"], site.cluster.prefix)
+    left = [from_json(record.value) for record in records]
+    assert [(one.outcome, one.status) for one in left if isinstance(one, Undelivered)] == [(Outcome.DEAD, 422)]
+
+
+@pytest.mark.parametrize("kills", [1, pytest.param(6, marks=pytest.mark.long)])
+def test_an_order_is_kept_over_kills_and_every_delivery_has_one_outcome(kills: int, site: Site) -> None:
+    site.endpoint("good", "/ok", maxInFlight=8)
+    site.subscription("ordered", "good", ordering="all")
+    site.subscription("batch", "good", mode="batch", maxMessages=7, maxWaitMs=100)
+    workers = [site.worker(*QUICK)]
+    rng = random.Random(1)
+    for _ in range(kills):
+        site.send("ordered", "good", 30)
+        site.send("batch", "good", 30)
+        known = len(site.receiver.journal)
+        until(lambda: len(site.receiver.journal) > known, workers[-1].err, WITHIN_S)  # noqa: B023
+        time.sleep(rng.random() * 0.3)
+        workers[-1].kill()
+        workers.append(site.worker(*QUICK))
+    site.wait_for_all(workers[-1])
+    workers[-1].stop()
+    site.check()
+    ordered = {int(one.delivery_id[4:]) for one in site.deliveries if one.subscription_id == "ordered"}
+    firsts: dict[int, None] = {}
+    for one in site.receiver.journal:
+        for number in numbers_in(one):
+            if number in ordered:
+                firsts.setdefault(number)
+    assert list(firsts) == sorted(ordered)
+
+
+@pytest.mark.long
+def test_a_worker_that_stood_still_over_a_rebalance_begins_no_request(site: Site) -> None:
+    site.endpoint("good", "/ok")
+    site.subscription("single", "good")
+    first = site.worker(*QUICK)
+    site.send("single", "good", 5)
+    site.wait_for_all(first)
+    first.process.send_signal(signal.SIGSTOP)
+    second = site.worker(*QUICK)
+    site.send("single", "good", 50)
+    site.wait_for_all(second)
+    known = len(site.receiver.journal)
+    first.process.send_signal(signal.SIGCONT)
+    site.send("single", "good", 50)
+    site.wait_for_all(second)
+    site.check()
+    assert len(site.receiver.journal) - known == 50
