@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import parse_qs, urlparse
 
 import grpc
@@ -42,7 +41,6 @@ PAGES = {
 QUICK = ("services", "record", "graph")  # the others look much the same to a browser
 EACH = [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in PAGES]
 SERIOUS = ("serious", "critical")
-SHOTS = os.environ.get("MONEYSTATE_SCREENSHOTS", "")  # a folder for pictures of the pages
 
 
 @pytest.fixture(scope="module")
@@ -84,11 +82,6 @@ def test_pages_have_no_serious_problem_of_accessibility(name: str, page: Page, w
         page.emulate_media(color_scheme=scheme)
         violations = Axe().run(page).response["violations"]
         assert [(one["id"], one["nodes"][0]["html"]) for one in violations if one["impact"] in SERIOUS] == []
-    if SHOTS:
-        page.emulate_media(color_scheme="light")
-        go(page, world, PAGES[name])
-        page.wait_for_timeout(500)  # until graphs are drawn
-        page.screenshot(path=Path(SHOTS) / f"console-{name}.png")
 
 
 @pytest.mark.parametrize("name", EACH)
