@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 import uuid
 from typing import Annotated
 
 from moneystate import log
-from moneystate.cli.flag_groups import KafkaFlags, NewTopicFlags
+from moneystate.cli.flag_groups import KafkaFlags, NewTopicFlags, SecurityFlags
 from moneystate.cli.known_services import KNOWN
 from moneystate.cli.option import NUMBER, PATH, Panel, check_given, option, repeated
-from moneystate.cli.options import BootstrapServers, CreateTopics, MetricsHost, MetricsPort, TopicPrefix
+from moneystate.cli.options import (
+    BootstrapServers,
+    CreateTopics,
+    Listen,
+    MetricsHost,
+    MetricsPort,
+    TopicPrefix,
+    audit_target,
+)
+from moneystate.deliver.interface.options import InterfaceOptions, Security
+from moneystate.deliver.interface.process import Interface
+from moneystate.deliver.interface.process import check as check_interface
 from moneystate.deliver.process import DeliverOptions, made_worker, prepare
-from moneystate.deliver.worker import Worker
+from moneystate.errors import ConfigError
 from moneystate.kafka.client import check_reachable
 from moneystate.monitoring import Labelled, Pulse, expose
+from moneystate.serving.http_server import bound
 
 ROUTER = "delivery"  # the service whose deliveries are sent
 _log = log.get_log(__name__)
@@ -25,6 +38,7 @@ def deliver(
     bootstrap_servers: BootstrapServers,
     kafka_flags: KafkaFlags,
     new_topics: NewTopicFlags,
+    security_flags: SecurityFlags,
     topic_prefix: TopicPrefix = "",
     group_id: Annotated[
         str,
@@ -51,13 +65,17 @@ def deliver(
         int, option("max-connections", "Connections to endpoints at the same time.", Panel.limits, NUMBER, least=1)
     ] = 1_000,
     create_topics: CreateTopics = True,
+    listen: Listen = "",
+    audit_log: Annotated[str, audit_target("none")] = "",
     metrics_port: MetricsPort = 0,
     metrics_host: MetricsHost = "127.0.0.1",
 ) -> None:
     """Send the deliveries of the service `delivery` to the endpoints of customers.
 
     Any number of workers share the partitions. Each message is tried until it has one outcome, also over kills, and
-    never with another body. The command ends with code 0 after SIGTERM or Ctrl-C. See docs/delivery.md.
+    never with another body. With --listen, the worker also answers HTTP requests about endpoints, subscriptions,
+    secrets and messages; it is then the one writer of the tables. The command ends with code 0 after SIGTERM or
+    Ctrl-C. See docs/delivery.md.
     """
     check_given(bootstrap_servers=bootstrap_servers)
     [router] = KNOWN[ROUTER]
@@ -77,23 +95,63 @@ def deliver(
         kafka_config=kafka_flags.settings(),
     )
     options.check()
+    interface = _interface(options, listen, Security(*security_flags.given(), audit_log), new_topics.topic_partitions)
     check_reachable(bootstrap_servers, options.kafka_config)
     prepare(options)
-    asyncio.run(_until_signal(options, (metrics_host, metrics_port)))
+    metrics_at = metrics_host, metrics_port
+    if interface is None:
+        asyncio.run(_until_signal(options, metrics_at))
+        return
+    with bound(listen) as listening, Interface(interface) as opened:
+        asyncio.run(_until_signal(options, metrics_at, (opened, listening)))
 
 
-async def _until_signal(options: DeliverOptions, metrics_at: tuple[str, int]) -> None:
-    worker = made_worker(options)
+def _interface(options: DeliverOptions, listen: str, security: Security, partitions: int) -> InterfaceOptions | None:
+    """None: there is none. Raises ConfigError."""
+    if not listen:
+        if security != Security():
+            raise ConfigError("expected --listen as well, as its options are given.", "add --listen HOST:PORT.")
+        return None
+    if not options.secrets:
+        raise ConfigError(f"--listen {listen}: expected a store of secrets.", "add --secrets.")
+    made = InterfaceOptions(
+        router=options.router,
+        bootstrap_servers=options.bootstrap_servers,
+        listen=listen,
+        secrets=options.secrets,
+        secrets_key=options.secrets_key,
+        topic_prefix=options.topic_prefix,
+        allow_http=options.allow_http,
+        create_topics=options.create_topics,
+        table_partitions=partitions,
+        replication=options.replication,
+        kafka_config=options.kafka_config,
+        security=security,
+    )
+    check_interface(made)
+    return made
+
+
+async def _until_signal(
+    options: DeliverOptions, metrics_at: tuple[str, int], interface: tuple[Interface, socket.socket] | None = None
+) -> None:
+    worker, stop = made_worker(options), asyncio.Event()
     host, port = metrics_at
     if port:
         expose(host, port, Labelled({ROUTER: worker.metrics.registry}), Pulse().check, worker.ready)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, _stop, worker)
+        loop.add_signal_handler(number, stop.set)
     _log.info("started", group=options.group, worker=options.worker_id)
-    await worker.run()
-    _log.info("ended")
-
-
-def _stop(worker: Worker) -> None:
+    working = [loop.create_task(worker.run())]
+    if interface is not None:
+        opened, listening = interface
+        working.append(loop.create_task(opened.serve(listening, stop)))
+    stopping = loop.create_task(stop.wait())
+    await asyncio.wait([*working, stopping], return_when=asyncio.FIRST_COMPLETED)
     worker.stop()
+    stop.set()
+    await asyncio.wait(working)
+    for task in working:
+        task.result()
+    _log.info("ended")
