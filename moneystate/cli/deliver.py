@@ -70,7 +70,7 @@ def deliver(
     metrics_port: MetricsPort = 0,
     metrics_host: MetricsHost = "127.0.0.1",
 ) -> None:
-    """Send the deliveries of the service `delivery` to the endpoints of customers.
+    """Send deliveries to the endpoints of customers.
 
     Any number of workers share the partitions. Each message is tried until it has one outcome, also over kills, and
     never with another body. With --listen, the worker also answers HTTP requests about endpoints, subscriptions,

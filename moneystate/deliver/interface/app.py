@@ -7,6 +7,8 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 
+from moneystate.deliver import statuses
+from moneystate.deliver.breaker import Breaker
 from moneystate.deliver.history import LOG, UNDELIVERED, Command, LogRecord, Redeliver, SendTest, plain, plain_delivery
 from moneystate.deliver.interface import models as m
 from moneystate.deliver.interface import pages
@@ -85,6 +87,16 @@ def replace_endpoint(parts: Using, caller: Writer, endpoint_id: str, body: m.Rep
 def delete_endpoint(parts: Using, caller: Writer, endpoint_id: str) -> None:
     """Its pending messages are cancelled."""
     parts.owned.delete_endpoint(caller.rights, endpoint_id)
+
+
+@router.get("/endpoints/{endpoint_id}/status")
+def endpoint_status(parts: Using, rights: Reader, endpoint_id: str) -> m.EndpointStatus:
+    """What workers last said of it."""
+    parts.owned.endpoint(rights, endpoint_id)
+    its: Breaker = parts.pages.last(statuses.STATUSES, endpoint_id, pages.status) or Breaker()
+    return m.EndpointStatus(
+        status=its.status.value, reason=its.reason, failures=its.failures, failingSince=its.failing_since_ms
+    )
 
 
 # Subscriptions

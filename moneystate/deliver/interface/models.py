@@ -131,6 +131,15 @@ class LogEntries(PageOf):
     entries: list[dict[str, Any]]
 
 
+class EndpointStatus(BaseModel):
+    status: Literal["CLOSED", "OPEN", "DISABLED"] = Field(
+        description="CLOSED: it works. OPEN: it fails, and workers only probe it. DISABLED: until it is replaced."
+    )
+    reason: str
+    failures: int = Field(description="In a row.")
+    failingSince: int | None = Field(description="In milliseconds since 1970.")
+
+
 class Problem(BaseModel):
     error: str = Field(description="A code that clients can rely on.")
     message: str

@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from moneystate.deliver import statuses
+from moneystate.deliver.breaker import Breaker
 from moneystate.deliver.history import Attempt, Cut, Ended, LogRecord, NotARecord, Redelivered, Undelivered, from_json
 from moneystate.deliver.interface.owned import RETRY_S
 from moneystate.deliver.interface.refusals import Refused
@@ -57,6 +59,15 @@ class Pages:
             finally:
                 self._reader.let_go()
 
+    def last(self, topic: str, endpoint_id: str, read: Callable[[bytes | None], Item | None]) -> Item | None:
+        """The last item of an endpoint in a compacted topic, whose partition is read as a whole."""
+        item, after, is_last = None, 0, False
+        while not is_last:
+            page = self.page(topic, endpoint_id, read, after, SCANNED)
+            item = page.items[-1] if page.items else item
+            after, is_last = page.after, page.is_last
+        return item
+
     def _page(
         self, topic: str, key: bytes, read: Callable[[bytes | None], Item | None], after: int, limit: int,
         since_ms: int | None,
@@ -95,6 +106,14 @@ def undelivered(is_seen: Callable[[Delivery], bool]) -> Callable[[bytes | None],
         return record if isinstance(record, Undelivered) and is_seen(record.delivery) else None
 
     return read
+
+
+def status(value: bytes | None) -> Breaker | None:
+    try:
+        _, breaker = statuses.from_json(value or b"")
+    except NotARecord:
+        return None
+    return breaker
 
 
 def history(webhook_id: str) -> Callable[[bytes | None], LogRecord | None]:

@@ -23,7 +23,7 @@ from tests.kafka.logs import Cluster
 ROUTER = "services.delivery.service:delivery"
 SIGNING = "whsec_" + "QUJD" * 10
 PARTITIONS = 4
-LOGS = ("deliveries", "delivery-log", "undelivered", "delivery-commands")
+LOGS = ("deliveries", "delivery-log", "undelivered", "delivery-commands", "endpoint-status")
 
 
 def options(cluster: Cluster, folder: Path, **changes: Any) -> InterfaceOptions:

@@ -74,6 +74,7 @@ def test_an_owner_does_not_see_that_another_one_has_something(guarded: Site, pki
         ("GET", f"/v1/endpoints/{id}", None), ("PUT", f"/v1/endpoints/{id}", {}),
         ("DELETE", f"/v1/endpoints/{id}", None),
         ("POST", f"/v1/endpoints/{id}/secrets", {}), ("DELETE", f"/v1/endpoints/{id}/secrets/a", None),
+        ("GET", f"/v1/endpoints/{id}/status", None),
         ("GET", f"/v1/endpoints/{id}/undelivered", None), ("GET", f"/v1/endpoints/{id}/messages", None),
         ("GET", f"/v1/endpoints/{id}/messages/m/attempts", None), ("POST", f"/v1/endpoints/{id}/test", None),
         ("POST", f"/v1/endpoints/{id}/redeliver", {"dead": True}),

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from moneystate.deliver import statuses
+from moneystate.deliver.breaker import Breaker, Status
 from moneystate.deliver.history import Attempt, Cut, Ended, Redeliver, Redelivered, SendTest, Undelivered, from_json
 from moneystate.deliver.interface import pages
 from moneystate.deliver.interface.options import Security
@@ -183,3 +185,19 @@ def test_a_token_sees_messages_of_its_tenants_only(cluster: Cluster, tmp_path: P
         command = from_json(record.value)
         assert isinstance(command, Redeliver)
         assert (command.tenants, command.by) == (["t1"], "tester")
+
+
+def test_the_status_of_an_endpoint_is_what_workers_last_said(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "SCANNED", 2)
+    id = site.endpoint()
+    other = neighbour(id)
+    path = f"/v1/endpoints/{id}/status"
+    working = {"status": "CLOSED", "reason": "", "failures": 0, "failingSince": None}
+    assert site.call("GET", path).body == working
+    opened, disabled = Breaker(Status.OPEN, 10, 1_000), Breaker(Status.DISABLED, reason="410")
+    for _ in range(3):
+        site.append("endpoint-status", id, statuses.to_json(id, opened, 2_000))
+        site.append("endpoint-status", other, statuses.to_json(other, disabled, 2_000))
+    assert site.call("GET", path).body == {"status": "OPEN", "reason": "", "failures": 10, "failingSince": 1_000}
+    site.append("endpoint-status", id, statuses.to_json(id, disabled, 3_000))
+    assert site.call("GET", path).body == {**working, "status": "DISABLED", "reason": "410"}

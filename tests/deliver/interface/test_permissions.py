@@ -21,8 +21,8 @@ from tests.secured.broker import SCRAM, Secured
 NAME: Final = "deliver"
 NAMED: Final = (
     "- The interface of event delivery needs Read, Write and DescribeConfigs on `endpoints` and `subscriptions`, Read "
-    "on `deliveries`, `delivery-log` and `undelivered`, Write on `delivery-commands`, and Write on the transactional "
-    "ids `endpoints-table` and `subscriptions-table`."
+    "on `deliveries`, `delivery-log`, `undelivered` and `endpoint-status`, Write on `delivery-commands`, and Write on "
+    "the transactional ids `endpoints-table` and `subscriptions-table`."
 )
 TABLES: Final = ("endpoints", "subscriptions")
 ON_TABLES: Final = ("Read", "Write", "DescribeConfigs")
@@ -33,7 +33,7 @@ GRANTED: Final = [
         for operation in ("Read", "Write", "DescribeConfigs")
     ),
     *(Permission(NAME, "transactional id", f"{topic}-table", "Write") for topic in TABLES),
-    *(Permission(NAME, "topic", topic, "Read") for topic in ("deliveries", LOG, UNDELIVERED)),
+    *(Permission(NAME, "topic", topic, "Read") for topic in ("deliveries", LOG, UNDELIVERED, "endpoint-status")),
     Permission(NAME, "topic", "delivery-commands", "Write"),
 ]
 
@@ -71,4 +71,5 @@ def test_the_permissions_of_the_page_are_enough(secured: Secured, tmp_path: Path
         for kind in ("messages", "undelivered"):
             assert len(site.call("GET", f"/v1/endpoints/{id}/{kind}").body["messages"]) == 1
         assert len(site.call("GET", f"/v1/endpoints/{id}/messages/msg_1/attempts").body["entries"]) == 1
+        assert site.call("GET", f"/v1/endpoints/{id}/status").status == 200
         assert site.call("POST", f"/v1/endpoints/{id}/redeliver", {"dead": True}).status == 202
