@@ -12,13 +12,12 @@ from moneystate.console.sessions import Sessions, rights_of
 from moneystate.errors import ConfigError
 from moneystate.http import ServiceUrl
 from moneystate.serving.client import Target
-from moneystate.serving.https import Certificates
-from moneystate.serving.tls import SecurityFlags, check_exposure, check_security
-from moneystate.serving.tokens import TokenCheck
+from moneystate.serving.http_security import HttpSecurity
+from moneystate.serving.tls import check_exposure, check_security
 
 
 @dataclass(frozen=True)
-class Security(SecurityFlags):
+class Security(HttpSecurity):
     def check(self, address: str) -> None:
         """Raises ConfigError for options that contradict each other, or that are unsafe at `address`."""
         check_security(self)
@@ -28,14 +27,7 @@ class Security(SecurityFlags):
 
     def sessions(self) -> Sessions:
         """Raises ConfigError."""
-        if not self.token_key:
-            return Sessions(None)
-        return Sessions(TokenCheck(self.token_key, self.token_audience, self.token_issuer, rights_of))
-
-    def certificates(self) -> Certificates | None:
-        """Raises ConfigError."""
-        files = self.tls_files()
-        return None if files is None else Certificates(files)
+        return Sessions(self.tokens(rights_of))
 
 
 def check_oidc(client: OidcClient, has_keys: bool) -> None:

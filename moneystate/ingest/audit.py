@@ -7,6 +7,7 @@ from typing import Any
 from moneystate.ingest.callers import Caller
 from moneystate.ingest.refusals import Refused
 from moneystate.serving.audit_log import AuditLog
+from moneystate.serving.http_security import machine_of
 
 AUDITED = frozenset({"NO_TOKEN", "BAD_TOKEN", "TOPIC_NOT_GRANTED", "FIELD_NOT_GRANTED", "TOO_FAST"})
 
@@ -21,11 +22,10 @@ class Audit(AuditLog):
     def refused(self, caller: Caller | None, scope: Any, topic: str, refused: Refused) -> None:
         """`caller`: None if it is not known."""
         if self.log is not None and refused.code in AUDITED:
-            client = scope.get("client")
             self.log.info(
                 "refused",
                 subject="" if caller is None else caller.subject,
-                machine=client[0] if client else "",
+                machine=machine_of(scope),
                 topic=topic,
                 code=refused.code,
             )

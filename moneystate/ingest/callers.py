@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from moneystate.ingest.refusals import Refused
 from moneystate.ingest.rights import EVERYTHING, Bounds, Rights
-from moneystate.serving.tokens import BadToken, TokenCheck, bearer
+from moneystate.serving.http_security import Scope, machine_of, token_in
+from moneystate.serving.tokens import BadToken, TokenCheck
 
-AUTHORIZATION: Final = b"authorization"
 Headers = Sequence[tuple[bytes, bytes]]
-Scope = Mapping[str, Any]  # of ASGI
 
 
 class Caller(NamedTuple):
@@ -38,11 +37,10 @@ class Callers:
 
     def caller(self, scope: Scope) -> Caller:
         """Raises Refused."""
-        client = scope.get("client")
-        machine = client[0] if client else ""
+        machine = machine_of(scope)
         if self.tokens is None:
             return Caller("", machine, EVERYTHING)
-        token = bearer(header(scope["headers"], AUTHORIZATION))
+        token = token_in(scope)
         if not token:
             raise Refused("NO_TOKEN", "expected the header `Authorization: Bearer TOKEN`.")
         try:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 
 from moneystate.deliver.interface.refusals import Refused
 from moneystate.deliver.interface.rights import EVERYTHING, Rights
-from moneystate.serving.tokens import BadToken, TokenCheck, bearer
-
-AUTHORIZATION: Final = b"authorization"
+from moneystate.serving.http_security import Scope, machine_of, token_in
+from moneystate.serving.tokens import BadToken, TokenCheck
 
 
 class Caller(NamedTuple):
@@ -27,13 +25,12 @@ class Callers:
     def __init__(self, tokens: TokenCheck[Rights] | None) -> None:
         self._tokens = tokens  # None: callers need no token, and may do everything
 
-    def caller(self, scope: Mapping[str, Any]) -> Caller:
-        """`scope`: of ASGI. Raises Refused."""
+    def caller(self, scope: Scope) -> Caller:
+        """Raises Refused."""
         machine = machine_of(scope)
         if self._tokens is None:
             return Caller("", machine, EVERYTHING)
-        given = next((value for name, value in scope["headers"] if name == AUTHORIZATION), b"")
-        token = bearer(given.decode("latin-1"))
+        token = token_in(scope)
         if not token:
             raise Refused("NO_TOKEN", "expected the header `Authorization: Bearer TOKEN`.")
         try:
@@ -41,8 +38,3 @@ class Callers:
         except BadToken as e:
             raise Refused("BAD_TOKEN", f"expected a valid token, but {e}.") from None
         return Caller(granted.subject, machine, granted.rights)
-
-
-def machine_of(scope: Mapping[str, Any]) -> str:
-    client = scope.get("client")
-    return client[0] if client else ""

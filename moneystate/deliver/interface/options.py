@@ -8,14 +8,12 @@ from moneystate.deliver.interface.audit import Audit
 from moneystate.deliver.interface.callers import Callers
 from moneystate.deliver.interface.rights import rights_of
 from moneystate.kafka.topics import AS_THE_BROKER, Replication
-from moneystate.serving import addresses
-from moneystate.serving.https import Certificates
-from moneystate.serving.tls import SecurityFlags, check_exposure, check_security
-from moneystate.serving.tokens import TokenCheck
+from moneystate.serving.http_security import HttpSecurity
+from moneystate.serving.tls import check_exposure, check_security
 
 
 @dataclass(frozen=True)
-class Security(SecurityFlags):
+class Security(HttpSecurity):
     def check(self, address: str) -> None:
         """Raises ConfigError for options that contradict each other, or that are unsafe at `address`."""
         check_security(self)
@@ -26,24 +24,14 @@ class Security(SecurityFlags):
 
     def callers(self) -> Callers:
         """Raises ConfigError."""
-        if not self.token_key:
-            return Callers(None)
-        return Callers(TokenCheck(self.token_key, self.token_audience, self.token_issuer, rights_of))
-
-    def certificates(self) -> Certificates | None:
-        """Raises ConfigError."""
-        files = self.tls_files()
-        return None if files is None else Certificates(files)
+        return Callers(self.tokens(rights_of))
 
     def audit(self) -> Audit:
         """Raises ConfigError."""
         return Audit(self.audit_log)
 
     def in_words(self, address: str) -> str:
-        transport = "mutual TLS" if self.client_ca else "TLS" if self.tls_cert else "no TLS"
-        who = "tokens" if self.token_key else "no tokens, callers may do everything"
-        local = ", this machine only" if addresses.is_loopback(address) else ""
-        return f"{transport}, {who}{local}"
+        return self.described(address, without_tokens="do everything")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from moneystate.deliver.interface.audit import Audit
-from moneystate.deliver.interface.callers import Caller, Callers, machine_of
+from moneystate.deliver.interface.callers import Caller, Callers
 from moneystate.deliver.interface.commands import Commands
 from moneystate.deliver.interface.keys import Keys
 from moneystate.deliver.interface.owned import Owned
@@ -23,6 +23,7 @@ from moneystate.deliver.interface.pages import Pages
 from moneystate.deliver.interface.refusals import Refused
 from moneystate.deliver.interface.rights import READ, WRITE, Rights
 from moneystate.deliver.records import DeliveryReader
+from moneystate.serving.http_security import machine_of
 from moneystate.serving.rates import Rates
 
 MOST_BODY_BYTES: Final = 1 << 20
