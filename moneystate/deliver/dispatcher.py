@@ -74,7 +74,7 @@ class Dispatcher:
             queue.paused_base_ms, queue.paused_since_ms = queue.paused_ms(now_ms), None
         self._set_breaker(queue, queue.breaker.with_row(offset), now_ms)
         if queue.is_deleted:
-            self._cancel(queue, "", DELETED, now_ms)
+            self._cancel(queue, None, DELETED, now_ms)
         self._wake(queue, now_ms)
 
     def subscription_row(self, endpoint_id: str, subscription_id: str, row: Subscription | None, now_ms: int) -> None:
@@ -122,6 +122,8 @@ class Dispatcher:
     def redeliver(self, message: Message, run: int, command_id: str, now_ms: int) -> None:
         """Another run of a message that has ended."""
         queue = self._queue(message.members[0].endpoint_id)
+        if message.webhook_id in queue.queued:
+            return  # another command has sent it again
         first = message.members[0]
         one = Queued(message, run, due_ms=now_ms, lane=lane_of(first, queue.subscriptions.get(first.subscription_id)))
         place = message.webhook_id, queue.endpoint_id, first.subscription_id
@@ -129,6 +131,10 @@ class Dispatcher:
         self.fresh[one.webhook_id] = one
         queue.put(one)
         self._wake(queue, now_ms)
+
+    def tested(self, message: Message, answer: Answer, now_ms: int) -> None:
+        """The attempt of a test message, which has no outcome."""
+        self._log_attempt(self._queue(message.members[0].endpoint_id), Queued(message, 0), answer, now_ms)
 
     # Sending
 
@@ -271,12 +277,12 @@ class Dispatcher:
         self._forget(one)
         queue.replace_first(one, made)
 
-    def _cancel(self, queue: EndpointQueue, subscription_id: str, why: str, now_ms: int) -> None:
-        """All that is pending of a subscription; empty: of the endpoint."""
+    def _cancel(self, queue: EndpointQueue, subscription_id: str | None, why: str, now_ms: int) -> None:
+        """All that is pending of a subscription; None: of the endpoint."""
         for one in list(queue.queued.values()):
-            if subscription_id in ("", one.first.subscription_id):
+            if subscription_id in (None, one.first.subscription_id):
                 self._end(queue, one, Outcome.CANCELLED, now_ms, why)
-        for name in [name for name in queue.forming if subscription_id in ("", name)]:
+        for name in [name for name in queue.forming if subscription_id in (None, name)]:
             for delivery, _ in queue.forming.pop(name).waiting:
                 queue.bytes -= len(delivery.body)
                 self._end(queue, self._single(queue, delivery, None), Outcome.CANCELLED, now_ms, why)

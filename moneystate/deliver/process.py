@@ -68,7 +68,7 @@ def prepare(options: DeliverOptions) -> None:
     if partitions is None:
         raise SetupError(
             f"{name}: expected the topic of the router, found none.",
-            "start the service first: moneystate run delivery.",
+            "start the service `delivery` first.",
         )
     prefix = options.topic_prefix
     wanted = [

@@ -68,7 +68,7 @@ class Tables:
 
 
 class Leftovers:
-    """The compacted topics of a partition, read from their beginning to their end. Calls block."""
+    """Topics of a partition, read to their present end. Calls block, and raise BrokerError."""
 
     def __init__(self, bootstrap_servers: str, extra: dict[str, str]) -> None:
         self._servers = bootstrap_servers
@@ -76,28 +76,39 @@ class Leftovers:
         self._admin = admin_client(bootstrap_servers, extra)
 
     def latest(self, topic: str, partition: int) -> dict[bytes, bytes]:
-        """The last value of each key that has one. Raises BrokerError."""
-        tp = topic, partition
-        start, end = log_starts(self._admin, [tp])[tp], log_ends(self._admin, [tp])[tp]
+        """The last value of each key that has one."""
         values: dict[bytes, bytes] = {}
+        for message in self._messages(topic, partition, 0):
+            _take(values, message)
+        return values
+
+    def values(self, topic: str, partition: int, offset: int) -> Iterator[tuple[int, bytes | None]]:
+        """Offsets and values from an offset on."""
+        for message in self._messages(topic, partition, offset):
+            yield int(message.offset() or 0), message.value()
+
+    def _messages(self, topic: str, partition: int, offset: int) -> Iterator[Message]:
+        tp = topic, partition
+        position, end = max(offset, log_starts(self._admin, [tp])[tp]), log_ends(self._admin, [tp])[tp]
+        if position >= end:
+            return
         consumer: Consumer = range_consumer(self._servers, self._extra, GROUP)
         try:
-            consumer.assign([TopicPartition(topic, partition, start)])
-            moved, position = time.monotonic(), start
+            consumer.assign([TopicPartition(topic, partition, position)])
+            moved = time.monotonic()
             while position < end:
                 for message in consumer.consume(1_000, 0.2):
                     moved = time.monotonic()
-                    _, _, offset = _place(message)
+                    _, _, place = _place(message)
                     if is_end_of_partition(message):
-                        position = max(position, offset)
+                        position = max(position, place)
                     elif message.error() is None:
-                        position = offset + 1
-                        _take(values, message)
+                        position = place + 1
+                        yield message
                 if time.monotonic() - moved > STALL_S:
                     raise BrokerError(f"{topic}: expected records, found none for a minute.", "check the broker.")
         finally:
             consumer.close()
-        return values
 
 
 def _take(values: dict[bytes, bytes], message: Message) -> None:

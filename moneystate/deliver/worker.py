@@ -12,21 +12,23 @@ import random
 import secrets as random_ids
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from moneystate.deliver import history, pending, statuses
 from moneystate.deliver.attempts import Answer
 from moneystate.deliver.book import ENDPOINTS, SUBSCRIPTIONS, Book
 from moneystate.deliver.breaker import Status
+from moneystate.deliver.command_reader import CommandReader
 from moneystate.deliver.dispatcher import Changes, Dispatcher
 from moneystate.deliver.history import Ended, NotARecord
 from moneystate.deliver.metrics import Metrics, Standing
 from moneystate.deliver.pending import Queued
 from moneystate.deliver.records import Delivery, DeliveryReader, NotADelivery
-from moneystate.deliver.requests import NoSecret, named_secrets, request_of
+from moneystate.deliver.requests import Message, NoSecret, named_secrets, request_of
 from moneystate.deliver.rows import Endpoint, UrlRules
 from moneystate.deliver.secrets import Store, UnknownSecret
 from moneystate.deliver.sending import Sender
@@ -38,6 +40,7 @@ from moneystate.monitoring import Health
 
 DELIVERIES: Final = "deliveries"
 COMMIT_S: Final = 0.2  # between transactions
+COMMANDS_S: Final = 1.0  # between two looks for commands
 POLL_S: Final = 0.02
 MOST_POLLED: Final = 1_000
 RENEWALS: Final = 4  # in a session
@@ -67,6 +70,7 @@ class Own:
     dispatcher: Dispatcher
     position: int
     committed: int
+    commands: int = 0  # the next one to read
     held: deque[tuple[int, Delivery | None]] = field(default_factory=deque)
 
 
@@ -92,6 +96,8 @@ class Worker:
         self._writer: GroupWriter
         self._tables: Tables
         self._leftovers: Leftovers
+        self._commands: CommandReader
+        self._commands_s = 0.0
 
     def stop(self) -> None:
         self.is_stopping = True
@@ -139,6 +145,7 @@ class Worker:
             self.book.take(row)
         _log.info("rows read", endpoints=len(self.book.endpoints), subscriptions=len(self.book.subscriptions))
         self._leftovers = Leftovers(c.bootstrap_servers, c.extra)
+        self._commands = CommandReader(self._leftovers, c.prefix, c.prefix + DELIVERIES, c.reader)
         self._writer = self._new_writer()
         self._deliveries = GroupReader(
             c.bootstrap_servers, c.extra, c.group, c.prefix + DELIVERIES, "deliveries",
@@ -171,6 +178,8 @@ class Worker:
         self._send()
         if time.monotonic() - self._committed_s >= COMMIT_S:
             await self._commit()
+        if time.monotonic() - self._commands_s >= COMMANDS_S:
+            await self._obey()
 
     def _read(self) -> tuple[list[Any], list[Row], Assignment | None, dict[int, tuple[list[Queued], list[Any]]]]:
         """In the thread: records, rows, and what is left of newly assigned partitions."""
@@ -260,6 +269,36 @@ class Worker:
                     self._introduce(own.dispatcher, delivery, now_ms)
                     own.dispatcher.take(delivery, now_ms)
 
+    async def _obey(self) -> None:
+        """Sends again what commands ask for, once all that was sent before is in the log."""
+        self._commands_s, assignment = time.monotonic(), self.assignment
+        for partition, own in list(self.partitions.items()):
+            commands, after = await self._kafka(partial(self._commands.after, partition, own.commands))
+            if commands:
+                await self._commit()  # the log then has all that was sent again before
+                again = await self._kafka(partial(self._commands.meant, partition, commands))
+            else:
+                again = []
+            if self.assignment is not assignment:
+                return
+            own.commands = after
+            now_ms = _now_ms()
+            for one in again:
+                if one.run:
+                    self._introduce(own.dispatcher, one.message.members[0], now_ms)
+                    own.dispatcher.redeliver(one.message, one.run, one.command_id, now_ms)
+                else:
+                    self._start(self._test(own.dispatcher, one.message))
+        self._send()
+
+    async def _test(self, dispatcher: Dispatcher, message: Message) -> None:
+        """A message that has one attempt and no outcome."""
+        endpoint = self.book.endpoint(message.members[0].endpoint_id).row
+        if endpoint is None or not self._has_lease():
+            return
+        answer = await self._answer(Queued(message, 0), endpoint)
+        dispatcher.tested(message, answer, _now_ms())
+
     # Requests
 
     def _send(self) -> None:
@@ -269,9 +308,12 @@ class Worker:
             if not self._has_lease():
                 return
             for endpoint, one in own.dispatcher.ready(now_ms):
-                task = asyncio.create_task(self._attempt(own.dispatcher, endpoint, one))
-                self.requests.add(task)
-                task.add_done_callback(self._ended)
+                self._start(self._attempt(own.dispatcher, endpoint, one))
+
+    def _start(self, attempt: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(attempt)
+        self.requests.add(task)
+        task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self.requests.discard(task)
@@ -282,16 +324,17 @@ class Worker:
         if not self._has_lease():
             dispatcher.put_back(one, _now_ms())
             return
-        now_ms = _now_ms()
-        try:
-            request = request_of(one.message, endpoint, self._values(endpoint), now_ms)
-        except NoSecret as e:
-            answer = Answer(None, 0, problem=str(e))
-        else:
-            answer = await self.sender.send(request)
-            self.metrics.attempted(answer)
-        dispatcher.answered(one, answer, _now_ms())
+        dispatcher.answered(one, await self._answer(one, endpoint), _now_ms())
         self._send()
+
+    async def _answer(self, one: Queued, endpoint: Endpoint) -> Answer:
+        try:
+            request = request_of(one.message, endpoint, self._values(endpoint), _now_ms())
+        except NoSecret as e:
+            return Answer(None, 0, problem=str(e))
+        answer = await self.sender.send(request)
+        self.metrics.attempted(answer)
+        return answer
 
     def _has_lease(self) -> bool:
         return time.monotonic() < self.lease_until_s

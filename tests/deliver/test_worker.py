@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from moneystate.deliver.history import Undelivered, from_json
+from moneystate.deliver.history import Redeliver, SendTest, Undelivered, from_json
 from moneystate.deliver.outcomes import Outcome
 from moneystate.devbroker import DevBroker
 from tests.deliver.workers import WITHIN_S, Site, numbers_in
@@ -103,3 +103,30 @@ def test_a_worker_that_stood_still_over_a_rebalance_begins_no_request(site: Site
     site.wait_for_all(second)
     site.check()
     assert len(site.receiver.journal) - known == 50
+
+
+def test_commands_send_messages_again_once_also_after_another_worker_has_read_them(site: Site) -> None:
+    site.endpoint("good", "/ok")
+    site.subscription("single", "good")
+    site.subscription("batch", "good", mode="batch", maxMessages=3, maxWaitMs=100)
+    worker = site.worker()
+    site.send("single", "good", 2)
+    site.send("batch", "good", 3)
+    site.wait_for_all(worker)
+    known = len(site.receiver.journal)
+    site.command(Redeliver("c1", "good", "acme", "ann", 1, ids=["msg_0", "msg_3"]))
+    site.command(Redeliver("c2", "good", "other", "eve", 1, ids=["msg_1"]))
+    site.command(SendTest("test_1", "good", "acme", "ann", 1))
+    until(lambda: len(site.receiver.journal) >= known + 3, worker.err, WITHIN_S)
+    until(lambda: sum(map(len, site.outcomes().values())) >= 5 + 1 + 3, worker.err, WITHIN_S)
+    assert worker.stop().code == 0
+    heir = site.worker()
+    site.command(SendTest("test_2", "good", "acme", "ann", 1))
+    until(lambda: len(site.receiver.journal) >= known + 4, heir.err, WITHIN_S)
+    assert heir.stop().code == 0
+    again = site.receiver.journal[known:]
+    assert sorted(len(numbers_in(one)) for one in again if "test" not in one.headers["webhook-id"]) == [1, 3]
+    assert [one.headers["webhook-id"] for one in again if "test" in one.headers["webhook-id"]] == ["test_1", "test_2"]
+    assert {name: len(its) for name, its in site.outcomes().items()} == {
+        "msg_0": 2, "msg_1": 1, "msg_2": 2, "msg_3": 2, "msg_4": 2,
+    }  # fmt: skip

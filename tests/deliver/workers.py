@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from confluent_kafka import Producer
 
-from moneystate.deliver.history import Attempt, Cut, Ended, LogRecord, from_json
+from moneystate.deliver.history import Attempt, Command, Cut, Ended, LogRecord, from_json, to_json
 from moneystate.deliver.outcomes import Outcome
 from moneystate.deliver.records import Delivery, RowPlace
 from moneystate.kafka.partitions import partition_of_key
@@ -100,6 +100,13 @@ class Site:
             self.producer.produce(self.cluster.prefix + "deliveries", stored(one), key, partition)
         self.producer.flush(WITHIN_S)
 
+    def command(self, command: Command) -> None:
+        """As the interface writes it."""
+        key = command.endpoint_id.encode()
+        topic = self.cluster.prefix + "delivery-commands"
+        self.producer.produce(topic, to_json(command), key, partition_of_key(key, PARTITIONS))
+        self.producer.flush(WITHIN_S)
+
     def worker(self, *flags: str) -> JobProcess:
         arguments = ["deliver", "--bootstrap-servers", self.cluster.bootstrap_servers, "--topic-prefix",
                      self.cluster.prefix, "--allow-http", "--allow-network", "127.0.0.0/8", *flags]  # fmt: skip
@@ -144,4 +151,4 @@ class Site:
 def numbers_in(one: Received) -> list[int]:
     """The numbers of the events in a request."""
     content = json.loads(one.body)
-    return [its["data"]["n"] for its in content] if isinstance(content, list) else [content["n"]]
+    return [its["data"]["n"] for its in content] if isinstance(content, list) else [content.get("n", -1)]
