@@ -96,17 +96,34 @@ Block: TypeAlias = Graph | Rows | Note | HeatMap
 
 
 @dataclass(frozen=True)
+class Record:
+    """A record of a topic. `value`: decoded JSON; None: a tombstone, or no JSON."""
+
+    key: str
+    value: Any
+    time_ms: int
+
+
+class Records(Protocol):
+    """Reads the last records of a topic of the service, the oldest first. `key`: only those of it; empty: all."""
+
+    def __call__(self, topic: str, key: str = "", most: int = 100) -> Sequence[Record]: ...
+
+
+@dataclass(frozen=True)
 class Face:
     """A page. `needs`: choices that must be filled in before `show` is called; `service`: whose page it is where a
-    folder has several services; empty: each has it."""
+    folder has several services; empty: each has it; `look`: shows what topics have, instead of `show`, to callers who
+    may read them."""
 
     name: str
     title: str
     about: str
-    show: Callable[[Ask, Mapping[str, str]], Sequence[Block]]
+    show: Callable[[Ask, Mapping[str, str]], Sequence[Block]] | None
     choices: Sequence[Choice] = field(default_factory=tuple)
     needs: tuple[str, ...] = ()
     service: str = ""
+    look: Callable[[Records, Mapping[str, str]], Sequence[Block]] | None = None
 
 
 def faces_of(reference: str) -> Sequence[Face]:
