@@ -1,7 +1,7 @@
 """`python -m tests.bench KIND`, of which there are backlog, apply, services, latency, scale, steady, rollups-backlog,
 rollups-queries, rollups-steady, query, bootstrap, gaps, reconciliation, stock, stock-latency, changes-latency,
 large-pool, console, maps, together, ingest, telemetry, rescale, replicas, executors, costs, start, tables,
-partitioning, delivery and memory: see --help of each."""
+partitioning, delivery, deliver and memory: see --help of each."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from tests.bench import (
     changes_latency,
     console,
     costs,
+    deliver,
     delivery,
     executors,
     gaps,
@@ -174,6 +175,7 @@ KINDS = {
     "stock-latency": stock_latency.main,
     "changes-latency": changes_latency.main,
     "console": console.main,
+    "deliver": deliver.main,
     "large-pool": large_pool.main,
     "maps": maps.main,
     "memory": memory.main,

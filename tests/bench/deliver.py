@@ -1,0 +1,187 @@
+"""Workers of deliveries beside a bare aiohttp client that sends the same bodies to the same receiver.
+
+The worker reads, signs, sends and commits its log; the client only sends. The receiver is a process of its own on the
+same machine. Rates are from the first request to the last one; processor time is that of the sender.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import json
+import multiprocessing
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.sharedctypes import Synchronized
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import aiohttp
+import psutil
+from aiohttp import web
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from rich.console import Console
+from rich.table import Table
+
+from moneystate.deliver.records import RowPlace
+from moneystate.devbroker import DevBroker
+from moneystate.kafka.partitions import partition_of_key
+from tests.deliver.made import delivery, stored
+from tests.job.harness import JobProcess
+from tests.ports import free_port
+from tests.waiting import until
+
+WANTED: Final = 3_000  # signed requests a second
+PARTITIONS: Final = 2
+WITHIN_S: Final = 600.0
+SECRET: Final = "whsec_" + base64.b64encode(b"k" * 32).decode()
+SPAWN: Final = multiprocessing.get_context("spawn")
+BODY: Final = json.dumps({"orderId": 17, "note": "x" * 460}).encode()
+
+
+class Measured(NamedTuple):
+    rate: float
+    cpu_us: float
+
+
+def _receive(port: int, count: Any, first: Any, last: Any) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        await request.read()
+        now = time.time()
+        with count.get_lock():
+            count.value += 1
+            first.value = first.value or now
+            last.value = now
+        return web.Response()
+
+    app = web.Application()
+    app.router.add_post("/{path:.*}", answer)
+    web.run_app(app, host="127.0.0.1", port=port, print=None, access_log=None)
+
+
+class Receiver:
+    """In a process of its own until the end of the block."""
+
+    def __enter__(self) -> Receiver:
+        self.port = free_port()
+        self.count: Synchronized[int] = SPAWN.Value("q", 0)
+        self.first: Synchronized[float] = SPAWN.Value("d", 0.0)
+        self.last: Synchronized[float] = SPAWN.Value("d", 0.0)
+        self.process = SPAWN.Process(
+            target=_receive, args=(self.port, self.count, self.first, self.last)
+        )
+        self.process.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.join()
+
+    @property
+    def rate(self) -> float:
+        return self.count.value / max(self.last.value - self.first.value, 0.001)
+
+
+def measure_client(requests: int, in_flight: int) -> Measured:
+    with Receiver() as receiver:
+        begun = psutil.Process().cpu_times()
+        asyncio.run(_send(f"http://127.0.0.1:{receiver.port}/", requests, in_flight))
+        ended = psutil.Process().cpu_times()
+        return Measured(receiver.rate, (ended.user + ended.system - begun.user - begun.system) / requests * 1e6)
+
+
+async def _send(url: str, requests: int, in_flight: int) -> None:
+    numbers = iter(range(requests))
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=in_flight)) as session:
+        await _answers(session, url)
+
+        async def line() -> None:
+            for _ in numbers:
+                async with session.post(url, data=BODY) as response:
+                    await response.read()
+
+        await asyncio.gather(*(line() for _ in range(in_flight)))
+
+
+async def _answers(session: aiohttp.ClientSession, url: str) -> None:
+    """Waits until the receiver is up."""
+    while True:
+        try:
+            async with session.get(url):
+                return
+        except aiohttp.ClientError:
+            await asyncio.sleep(0.05)
+
+
+@contextmanager
+def _folder_of_secrets(folder: Path) -> Iterator[Path]:
+    place = folder / "secrets" / "acme"
+    place.mkdir(parents=True)
+    (place / "key").write_text(SECRET)
+    (place / "key").chmod(0o600)
+    place.chmod(0o700)
+    place.parent.chmod(0o700)
+    yield place.parent
+
+
+def measure_worker(requests: int, endpoints: int, in_flight: int) -> Measured:
+    with tempfile.TemporaryDirectory(prefix="bench-") as made, Receiver() as receiver:
+        folder = Path(made)
+        with DevBroker(folder / "broker", heap="1g") as broker, _folder_of_secrets(folder) as secrets:
+            _prepare(broker.bootstrap_servers, receiver.port, requests, endpoints, in_flight)
+            arguments = ["deliver", "--bootstrap-servers", broker.bootstrap_servers, "--allow-http", "--allow-network",
+                         "127.0.0.0/8", "--secrets", str(secrets)]  # fmt: skip
+            with JobProcess(arguments, folder) as worker:
+                until(lambda: receiver.count.value > 0, worker.err, WITHIN_S)
+                process = psutil.Process(worker.process.pid)
+                begun, before = process.cpu_times(), receiver.count.value
+                until(lambda: receiver.count.value >= requests, worker.err, WITHIN_S)
+                ended = process.cpu_times()
+                cpu_s = ended.user + ended.system - begun.user - begun.system
+                return Measured(receiver.rate, cpu_s / (requests - before) * 1e6)
+
+
+def _prepare(servers: str, port: int, requests: int, endpoints: int, in_flight: int) -> None:
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+    topics = [NewTopic("deliveries", PARTITIONS, 1), NewTopic("endpoints", 1, 1), NewTopic("subscriptions", 1, 1)]
+    for future in admin.create_topics(topics).values():
+        future.result()
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 20, "enable.idempotence": True})
+    for number in range(endpoints):
+        row = {"endpointId": f"e{number}", "owner": "acme", "url": f"http://127.0.0.1:{port}/{number}",
+               "secrets": ["key"], "maxInFlight": max(1, in_flight // endpoints)}  # fmt: skip
+        its = {"subscriptionId": f"s{number}", "endpointId": f"e{number}", "owner": "acme", "types": ["*"]}
+        producer.produce("endpoints", json.dumps(row).encode(), f"e{number}".encode())
+        producer.produce("subscriptions", json.dumps(its).encode(), f"s{number}".encode())
+    for number in range(requests):
+        name = f"e{number % endpoints}"
+        one = delivery(
+            delivery_id=f"msg_{number}", endpoint_id=name, subscription_id=f"s{number % endpoints}", body=BODY,
+            endpoint_row=RowPlace(0, 0), subscription_row=RowPlace(0, 0), sequence=f"{number:012d}",
+            time_ms=time.time_ns() // 1_000_000,
+        )  # fmt: skip
+        producer.produce("deliveries", stored(one), name.encode(), partition_of_key(name.encode(), PARTITIONS))
+        producer.poll(0)
+    producer.flush(WITHIN_S)
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--requests", type=int, default=20_000)
+    parser.add_argument("--endpoints", type=int, default=100)
+    parser.add_argument("--in-flight", type=int, default=200, help="requests at the same time, of all endpoints")
+    a = parser.parse_args(arguments)
+    client = measure_client(a.requests, a.in_flight)
+    worker = measure_worker(a.requests, a.endpoints, a.in_flight)
+    table = Table("sender", "requests/s", "CPU us/request")
+    table.add_row("aiohttp client", f"{client.rate:,.0f}", f"{client.cpu_us:.0f}")
+    table.add_row("moneystate deliver", f"{worker.rate:,.0f}", f"{worker.cpu_us:.0f}")
+    Console(width=100).print(table)
+    print(
+        f"worker / client: {worker.rate / client.rate:.2f} of the requests/s, {client.cpu_us / worker.cpu_us:.2f} by "
+        f"processor time; {len(BODY)} bytes a body (wanted: {WANTED:,} requests/s)"
+    )
