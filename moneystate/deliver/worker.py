@@ -44,6 +44,7 @@ COMMANDS_S: Final = 1.0  # between two looks for commands
 POLL_S: Final = 0.02
 MOST_POLLED: Final = 1_000
 RENEWALS: Final = 4  # in a session
+LEAST_ROOM: Final = 500
 MOST_HELD: Final = 10_000  # deliveries whose rows have not been read yet, before reading pauses
 _log = get_log(__name__)
 T = TypeVar("T")
@@ -71,6 +72,9 @@ class Own:
     position: int
     committed: int
     commands: int = 0  # the next one to read
+    room: int = (
+        LEAST_ROOM  # deliveries to take before the next transaction, which has to store those that have not ended
+    )
     held: deque[tuple[int, Delivery | None]] = field(default_factory=deque)
 
 
@@ -262,12 +266,16 @@ class Worker:
         """Deliveries whose rows are known, those of a partition in order."""
         now_ms = _now_ms()
         for own in self.partitions.values():
-            while own.held and (own.held[0][1] is None or self.book.has(own.held[0][1])):
+            while own.held and len(own.dispatcher.fresh) < own.room and self._knows(own.held[0][1]):
                 offset, delivery = own.held.popleft()
                 own.position = offset + 1
                 if delivery is not None:
                     self._introduce(own.dispatcher, delivery, now_ms)
                     own.dispatcher.take(delivery, now_ms)
+
+    def _knows(self, delivery: Delivery | None) -> bool:
+        """Whether the rows of a delivery have been read. None: it is no delivery."""
+        return delivery is None or self.book.has(delivery)
 
     async def _obey(self) -> None:
         """Sends again what commands ask for, once all that was sent before is in the log."""
@@ -374,10 +382,12 @@ class Worker:
             return
         now_ms = _now_ms()
         for partition, its in changes.items():
-            for ended in (one for one in its.log if isinstance(one, Ended)):
-                self.metrics.outcomes.labels(ended.outcome.value).inc()
+            ended = [one for one in its.log if isinstance(one, Ended)]
+            for one in ended:
+                self.metrics.outcomes.labels(one.outcome.value).inc()
             own = self.partitions.get(partition)
             if own is not None and self.assignment is assignment:
+                own.room = max(LEAST_ROOM, 2 * len(ended))
                 own.committed = offsets.get(partition, own.committed)
                 own.dispatcher.committed(its, now_ms)
 

@@ -71,9 +71,7 @@ class Receiver:
         self.count: Synchronized[int] = SPAWN.Value("q", 0)
         self.first: Synchronized[float] = SPAWN.Value("d", 0.0)
         self.last: Synchronized[float] = SPAWN.Value("d", 0.0)
-        self.process = SPAWN.Process(
-            target=_receive, args=(self.port, self.count, self.first, self.last)
-        )
+        self.process = SPAWN.Process(target=_receive, args=(self.port, self.count, self.first, self.last))
         self.process.start()
         return self
 
