@@ -37,6 +37,7 @@ DEMOS: Final[dict[str, str]] = {
     "apply": "moneystate.apply.demo:demo",
     "changes": "services.changes.demo:demo",
     "console": "services.rollups.console_demo:demo",
+    "delivery": "services.delivery.demo:demo",
     "entities": "services.entities.demo:demo",
     "joining": "services.joining.demo:demo",
     "reconciliation": "services.reconciliation.demo:demo",
