@@ -200,13 +200,13 @@ def read_all(servers: str, topic: str) -> Iterator[Came]:
     settings = {"group.id": "moneystate-demo", "enable.auto.commit": False, "enable.partition.eof": True}
     consumer = Consumer({"bootstrap.servers": servers, "log_level": 0, **settings})
     try:
-        partitions = list(consumer.list_topics(topic, READ_S).topics[topic].partitions)
+        partitions = set(consumer.list_topics(topic, READ_S).topics[topic].partitions)
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
         while partitions:
             message: Message | None = consumer.poll(READ_S)
             error = None if message is None else message.error()
             if message is not None and error is not None and error.code() == KafkaError._PARTITION_EOF:
-                partitions.remove(message.partition())
+                partitions.discard(message.partition())  # again where a topic has grown meanwhile
                 continue
             if message is None or error is not None:
                 raise BrokerError(f"expected to read {topic}, found {error or 'nothing'}.", SEE)

@@ -212,7 +212,12 @@ def demo() -> bool:
         interface.call("DELETE", f"subscriptions/{gone}")
         log.wait("gone", "CANCELLED", EVENTS)
         missed = len(interface.call("GET", "endpoints/gone/messages")["messages"])
-        return _show(out, log.outcomes, receivers.requests, status, missed)
+        requests = receivers.requests.copy()
+        again = interface.call("GET", "endpoints/shop/messages?limit=1")["messages"][0]["webhookId"]
+        out.print(f"[bold]shop asks for message {again[4:10]} again[/]")
+        interface.call("POST", "endpoints/shop/redeliver", {"ids": [again]})
+        log.wait("shop", "DELIVERED", EVENTS + 1)
+        return _show(out, log.outcomes, requests, status, missed)
 
 
 def _create_topics(servers: str) -> None:
@@ -251,13 +256,14 @@ def _send(servers: str) -> None:
 
 def _show(out: Console, outcomes: Counter[tuple[str, str]], requests: Counter[str], status: str, missed: int) -> bool:
     promises = (
-        ("shop works", "one request for each event", outcomes["shop", "DELIVERED"] == EVENTS == requests["shop"]),
+        ("shop works", "one request for each event", requests["shop"] == EVENTS),
         ("warehouse takes batches", "all events in fewer requests",
          outcomes["warehouse", "DELIVERED"] == EVENTS > requests["warehouse"]),
         ("flaky answers 503 at first", "held, then delivered", outcomes["flaky", "DELIVERED"] == EVENTS),
         ("hanging never answers", "the others do not wait", requests["hanging"] > 0),
         ("gone answers 410", "it is disabled; its messages can be fetched",
          (status, outcomes["gone", "CANCELLED"], missed) == ("DISABLED", EVENTS, EVENTS)),
+        ("shop asks for a message again", "it is sent in another run", outcomes["shop", "DELIVERED"] == EVENTS + 1),
     )  # fmt: skip
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for title in ("Endpoint", "Promise", ""):
