@@ -28,6 +28,11 @@ class ShownCheckpoint:
     plan: Sequence[str]
     export: Sequence[str]
 
+    @property
+    def command(self) -> list[str]:
+        """`plan` as a person types it."""
+        return ["moneystate", *self.plan[list(self.plan).index("plan") :]]
+
 
 @dataclass(frozen=True)
 class RulesSince:

@@ -50,6 +50,7 @@ def demo() -> bool:
         stack.enter_context(started(folder, "run", run_words(folder, servers)))
         client = stack.enter_context(server(servers, folder))
         words = ["console", "--bootstrap-servers", servers, "--state", client.target.address, "--allow-writes"]
+        words += ["--show-checkpoint", str(folder / "checkpoint"), "--config", str(folder / "demo.toml")]
         log = stack.enter_context(started(folder, "console", [*words, "--listen", "127.0.0.1:0"]))
         out.print(f"[bold]{address_in(log)}[/] shows {DEVICES} devices whose readings come in now. Ctrl-C ends it.")
         story.go_on()

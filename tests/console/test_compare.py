@@ -144,6 +144,7 @@ def test_the_rules_of_a_job_have_a_history_and_the_next_start_is_planned(compare
     assert ("max_future_ms", "1200000") in rows
     assert ("max_future_ms", "600000", "1200000") in rows
     assert compared.get("/services/notes/rules", plan="yes").has("Nothing: the same program with the same rules.")
+    assert page.has("<code>moneystate plan tests.console.notes:service --checkpoint")
     assert compared.get("/services/stock/rules").status == 404
 
 
