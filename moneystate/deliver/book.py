@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,7 +39,6 @@ class Book:
     def take(self, row: Row) -> tuple[str, str]:
         """Returns the endpoint, and the subscription if it is its row that has changed."""
         name = row.topic.removeprefix(self.prefix)
-        self.places[name, row.partition] = row.offset + 1
         if name == ENDPOINTS:
             self.endpoints[row.key] = self._endpoint(row)
             return row.key, ""
@@ -47,6 +47,10 @@ class Book:
         if its is not None:
             self.endpoint_of[row.key] = its.endpoint_id
         return self.endpoint_of.get(row.key, ""), row.key
+
+    def reached(self, positions: Mapping[tuple[str, int], int]) -> None:
+        """All rows before these offsets have been taken, as far as compaction has left them."""
+        self.places = {(topic.removeprefix(self.prefix), number): end for (topic, number), end in positions.items()}
 
     def has(self, delivery: Delivery) -> bool:
         """Whether the rows by which it was routed have been read."""

@@ -147,6 +147,7 @@ class Worker:
         self._tables = Tables(c.bootstrap_servers, c.extra, [c.prefix + name for name in (ENDPOINTS, SUBSCRIPTIONS)])
         for row in self._tables.read_all():
             self.book.take(row)
+        self.book.reached(self._tables.positions)
         _log.info("rows read", endpoints=len(self.book.endpoints), subscriptions=len(self.book.subscriptions))
         self._leftovers = Leftovers(c.bootstrap_servers, c.extra)
         self._commands = CommandReader(self._leftovers, c.prefix, c.prefix + DELIVERIES, c.reader)
@@ -175,6 +176,7 @@ class Worker:
             self._begin(assignment, left)
         for row in rows:
             self._row(row)
+        self.book.reached(self._tables.positions)
         for message in messages:
             self._hold(message)
         self._take()
