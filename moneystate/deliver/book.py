@@ -22,6 +22,7 @@ class KnownEndpoint:
 
     row: Endpoint | None
     offset: int
+    since_ms: int | None = None  # when it was written
     problem: str = ""
 
 
@@ -64,12 +65,12 @@ class Book:
 
     def _endpoint(self, row: Row) -> KnownEndpoint:
         if row.value is None:
-            return KnownEndpoint(None, row.offset)
+            return KnownEndpoint(None, row.offset, row.time_ms)
         try:
-            return KnownEndpoint(rows.endpoint(row.value, self.rules), row.offset)
+            return KnownEndpoint(rows.endpoint(row.value, self.rules), row.offset, row.time_ms)
         except InvalidRow as e:
             paused = Endpoint(row.key, "", "", is_paused=True)
-            return KnownEndpoint(paused, row.offset, str(e))
+            return KnownEndpoint(paused, row.offset, row.time_ms, str(e))
 
     def _subscription(self, row: Row) -> Subscription | None:
         try:

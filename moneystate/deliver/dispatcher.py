@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from moneystate.deliver import pending
 from moneystate.deliver.attempts import Answer
 from moneystate.deliver.batches import halves
 from moneystate.deliver.breaker import Breaker, Status
@@ -32,10 +33,11 @@ DELETED, ABSENT_SUBSCRIPTION = "the endpoint is deleted", "the subscription is d
 
 @dataclass
 class Changes:
-    """What a transaction writes. `pending`: by key; None: a tombstone. `statuses`: breakers of endpoints."""
+    """What a transaction writes. `pending`: by key the endpoint and the value; None: a tombstone. `statuses`: breakers
+    of endpoints."""
 
     log: list[LogRecord] = field(default_factory=list)
-    pending: dict[str, tuple[str, Queued | None]] = field(default_factory=dict)
+    pending: dict[str, tuple[str, bytes | None]] = field(default_factory=dict)
     undelivered: list[Undelivered] = field(default_factory=list)
     statuses: dict[str, Breaker] = field(default_factory=dict)
     cuts: list[tuple[str, str]] = field(default_factory=list)  # endpoint and webhook-id
@@ -63,15 +65,19 @@ class Dispatcher:
 
     # Rows
 
-    def endpoint_row(self, endpoint_id: str, row: Endpoint | None, offset: int, now_ms: int) -> None:
+    def endpoint_row(
+        self, endpoint_id: str, row: Endpoint | None, offset: int, now_ms: int, since_ms: int | None = None
+    ) -> None:
+        """`since_ms`: when the row was written; None: now."""
+        since_ms = now_ms if since_ms is None else min(since_ms, now_ms)
         queue = self._queue(endpoint_id)
         was_paused = queue.row is not None and queue.row.is_paused
         queue.row, queue.row_offset = row, offset
         is_paused = row is not None and row.is_paused
         if is_paused and not was_paused:
-            queue.paused_since_ms = now_ms
+            queue.paused_since_ms = since_ms
         elif was_paused and not is_paused:
-            queue.paused_base_ms, queue.paused_since_ms = queue.paused_ms(now_ms), None
+            queue.paused_base_ms, queue.paused_since_ms = queue.paused_ms(since_ms), None
         self._set_breaker(queue, queue.breaker.with_row(offset), now_ms)
         if queue.is_deleted:
             self._cancel(queue, None, DELETED, now_ms)
@@ -95,7 +101,7 @@ class Dispatcher:
         """A record of `deliveries`, whose rows have been given."""
         queue = self._queue(delivery.endpoint_id)
         row = queue.subscriptions.get(delivery.subscription_id)
-        one = self._single(queue, delivery, row)
+        one = self._single(queue, delivery, row, now_ms)
         if queue.is_deleted or row is None:
             self._end(queue, one, Outcome.CANCELLED, now_ms, DELETED if queue.is_deleted else ABSENT_SUBSCRIPTION)
         elif queue.count >= self.bounds.most or queue.bytes + one.bytes > self.bounds.most_bytes:
@@ -104,16 +110,19 @@ class Dispatcher:
             self.fresh[one.webhook_id] = one
             self._enqueue(queue, one, row, now_ms)
 
-    def restore(self, pending: Iterable[Queued], now_ms: int) -> None:
+    def restore(self, left: Iterable[Queued], now_ms: int) -> None:
         """The records of `delivery-pending`, in any order."""
-        for one in sorted(pending, key=lambda its: its.first.sequence):
+        for one in sorted(left, key=lambda its: its.first.sequence):
             self._restore(one, now_ms)
 
     def _restore(self, one: Queued, now_ms: int) -> None:
         queue = self._queue(one.first.endpoint_id)
         row = queue.subscriptions.get(one.first.subscription_id)
         one.lane, one.is_stored = lane_of(one.first, row), True
-        one.paused_ms -= queue.paused_ms(now_ms)
+        one.paused_base_ms += queue.paused_ms(now_ms)
+        if queue.paused_since_ms is not None:  # it went on while nobody wrote it down
+            since_ms = max(queue.paused_since_ms, one.first.time_ms)
+            one.paused_base_ms = min(one.paused_base_ms, queue.paused_ms(now_ms) - max(0, now_ms - since_ms))
         if queue.is_deleted or row is None:
             self._end(queue, one, Outcome.CANCELLED, now_ms, DELETED if queue.is_deleted else ABSENT_SUBSCRIPTION)
         else:
@@ -125,7 +134,8 @@ class Dispatcher:
         if message.webhook_id in queue.queued:
             return  # another command has sent it again
         first = message.members[0]
-        one = Queued(message, run, due_ms=now_ms, lane=lane_of(first, queue.subscriptions.get(first.subscription_id)))
+        lane = lane_of(first, queue.subscriptions.get(first.subscription_id))
+        one = Queued(message, run, due_ms=now_ms, lane=lane, paused_base_ms=queue.paused_ms(now_ms))
         place = message.webhook_id, queue.endpoint_id, first.subscription_id
         self.changes.log.append(Redelivered(*place, run, now_ms, command_id))
         self.fresh[one.webhook_id] = one
@@ -146,7 +156,8 @@ class Dispatcher:
         for endpoint_id in sorted(due):
             queue = self.endpoints[endpoint_id]
             for row, members in queue.batches(now_ms):
-                self._cut(queue, Message(self.new_id(), members, row.format), lane_of(members[0], row), now_ms)
+                message = Message(self.new_id(), [one.first for one in members], row.format)
+                self._cut(queue, message, members[0].lane, now_ms, members[0].paused_base_ms)
             while (one := queue.take(now_ms)) is not None:
                 assert queue.row is not None
                 yield queue.row, one
@@ -187,12 +198,12 @@ class Dispatcher:
 
     # Transactions
 
-    def collect(self) -> Changes:
+    def collect(self, now_ms: int) -> Changes:
         """What is to be committed together with the position up to which deliveries were taken. Until `committed` no
         other call of it."""
         for one in self.fresh.values():
             one.is_stored = True
-            self._store(one)
+            self._store(one, now_ms)
         self.fresh.clear()
         changes, self.changes = self.changes, Changes()
         return changes
@@ -225,7 +236,7 @@ class Dispatcher:
             return
         one.due_ms = next_one.due_ms
         if one.is_stored:
-            self._store(one)
+            self._store(one, now_ms)
         queue.schedule(one)
 
     def _after_probe(self, queue: EndpointQueue, one: Queued, now_ms: int) -> None:
@@ -250,16 +261,16 @@ class Dispatcher:
                 self.changes.dead.append((queue.endpoint_id, one.lane))
 
     def _cut(
-        self, queue: EndpointQueue, message: Message, lane: str, now_ms: int, replaces: str = "", paused_ms: int = 0
+        self, queue: EndpointQueue, message: Message, lane: str, now_ms: int, paused_base_ms: int, replaces: str = ""
     ) -> Queued:
         """A batch, which is sent once it is committed."""
-        made = Queued(message, due_ms=now_ms, lane=lane, is_stored=True, paused_ms=paused_ms)
+        made = Queued(message, due_ms=now_ms, lane=lane, is_stored=True, paused_base_ms=paused_base_ms)
         assert message.format is not None
         place = message.webhook_id, queue.endpoint_id, made.first.subscription_id
         ids = [one.delivery_id for one in message.members]
         self.changes.log.append(Cut(*place, message.format.value, ids, now_ms, replaces))
         self.changes.cuts.append((queue.endpoint_id, message.webhook_id))
-        self._store(made)
+        self._store(made, now_ms)
         if not replaces:
             for one in message.members:
                 self._forget_key(queue.endpoint_id, one.delivery_id)
@@ -273,7 +284,7 @@ class Dispatcher:
         assert sizes is not None
         first, second = one.message.members[: sizes[0]], one.message.members[sizes[0] :]
         messages = [Message(self.new_id(), part, one.message.format) for part in (first, second)]
-        made = [self._cut(queue, its, one.lane, now_ms, one.webhook_id, one.paused_ms) for its in messages]
+        made = [self._cut(queue, its, one.lane, now_ms, one.paused_base_ms, one.webhook_id) for its in messages]
         self._forget(one)
         queue.replace_first(one, made)
 
@@ -283,25 +294,25 @@ class Dispatcher:
             if subscription_id in (None, one.first.subscription_id):
                 self._end(queue, one, Outcome.CANCELLED, now_ms, why)
         for name in [name for name in queue.forming if subscription_id in (None, name)]:
-            for delivery, _ in queue.forming.pop(name).waiting:
-                queue.bytes -= len(delivery.body)
-                self._end(queue, self._single(queue, delivery, None), Outcome.CANCELLED, now_ms, why)
+            for one, _ in queue.forming.pop(name).waiting:
+                queue.bytes -= one.bytes
+                self._end(queue, one, Outcome.CANCELLED, now_ms, why)
 
     # Small parts
 
     def _enqueue(self, queue: EndpointQueue, one: Queued, row: Subscription, now_ms: int) -> None:
         if is_batched(row) and one.message.format is None:
             one.is_cut = False
-            queue.forming.setdefault(one.first.subscription_id, Forming()).add(one.first, now_ms)
+            queue.forming.setdefault(one.first.subscription_id, Forming()).add(one, now_ms)
             queue.bytes += one.bytes
         else:
             one.is_cut = True
             queue.put(one)
         self._wake(queue, now_ms)
 
-    def _single(self, queue: EndpointQueue, delivery: Delivery, row: Subscription | None) -> Queued:
+    def _single(self, queue: EndpointQueue, delivery: Delivery, row: Subscription | None, now_ms: int) -> Queued:
         message = Message(delivery.delivery_id, [delivery], None)
-        return Queued(message, due_ms=0, lane=lane_of(delivery, row))
+        return Queued(message, due_ms=0, lane=lane_of(delivery, row), paused_base_ms=queue.paused_ms(now_ms))
 
     def _log_attempt(self, queue: EndpointQueue, one: Queued, answer: Answer, now_ms: int) -> None:
         one.status, one.problem = answer.status, answer.problem
@@ -312,8 +323,10 @@ class Dispatcher:
             )
         )  # fmt: skip
 
-    def _store(self, one: Queued) -> None:
-        self.changes.pending[one.webhook_id] = one.first.endpoint_id, one
+    def _store(self, one: Queued, now_ms: int) -> None:
+        endpoint_id = one.first.endpoint_id
+        value = pending.to_json(one, self._queue(endpoint_id).paused_ms(now_ms))
+        self.changes.pending[one.webhook_id] = endpoint_id, value
 
     def _forget(self, one: Queued) -> None:
         self._forget_key(one.first.endpoint_id, one.webhook_id)

@@ -23,12 +23,12 @@ PROBED: Final = 100  # messages that are looked at for a probe
 class Forming:
     """Deliveries of a subscription that wait for their batch, with the sizes of their envelopes."""
 
-    waiting: deque[tuple[Delivery, Waiting]] = field(default_factory=deque)
+    waiting: deque[tuple[Queued, Waiting]] = field(default_factory=deque)
     bytes: int = 0
 
-    def add(self, delivery: Delivery, now_ms: int) -> None:
-        its = Waiting(len(envelope(delivery)), now_ms, delivery.tenant)
-        self.waiting.append((delivery, its))
+    def add(self, one: Queued, now_ms: int) -> None:
+        its = Waiting(len(envelope(one.first)), now_ms, one.first.tenant)
+        self.waiting.append((one, its))
         self.bytes += its.bytes
 
     def due_ms(self, row: Subscription) -> int:
@@ -39,7 +39,7 @@ class Forming:
             return first
         return first + row.limits.max_wait_ms
 
-    def take(self, row: Subscription, now_ms: int) -> list[Delivery]:
+    def take(self, row: Subscription, now_ms: int) -> list[Queued]:
         """The members of the next batch; none if it is not due."""
         if not self.waiting or self.due_ms(row) > now_ms:
             return []
@@ -48,8 +48,8 @@ class Forming:
         if its is None or its.due_ms > now_ms:
             return []
         taken = [self.waiting.popleft() for _ in range(its.members)]
-        self.bytes -= sum(one.bytes for _, one in taken)
-        return [delivery for delivery, _ in taken]
+        self.bytes -= sum(its.bytes for _, its in taken)
+        return [one for one, _ in taken]
 
 
 class EndpointQueue:
@@ -156,7 +156,7 @@ class EndpointQueue:
             self.in_flight.add(one.webhook_id)
         return one
 
-    def batches(self, now_ms: int) -> Iterator[tuple[Subscription, list[Delivery]]]:
+    def batches(self, now_ms: int) -> Iterator[tuple[Subscription, list[Queued]]]:
         """Batches that are cut now, as long as there are free places."""
         if self.breaker.status is Status.OPEN and (self.in_flight or self.queued):
             return

@@ -3,7 +3,8 @@
 The key is the webhook-id, or the id of a delivery that waits for its batch. A tombstone says that it has ended. The
 value is a JSON object:
 
-    webhookId, run, attempts, due, paused   as in `Queued`; times and durations are ms
+    webhookId, run, attempts, due           as in `Queued`; times are ms
+    paused                                  for how long its endpoint was paused since it came, when this was written
     format                                  null: a single event; array or ndjson: a batch
     cut                                     false: it waits for its batch
     members                                 deliveries, as in `undelivered`
@@ -27,14 +28,14 @@ PENDING: Final = "delivery-pending"
 @dataclass(slots=True)
 class Queued:
     """A message that is not delivered yet. `lane`: messages of a lane are sent one after another; empty: no order;
-    `paused_ms`: for how long its endpoint was paused before `paused_base_ms` of its queue; `is_stored`: it stands in
+    `paused_base_ms`: for how long its queue had been paused when it came; `is_stored`: it stands in
     `delivery-pending`."""
 
     message: Message
     run: int = 1
     attempts: int = 0
     due_ms: int = 0
-    paused_ms: int = 0
+    paused_base_ms: int = 0
     lane: str = ""
     is_cut: bool = True
     is_stored: bool = False
@@ -54,22 +55,23 @@ class Queued:
         return sum(len(one.body) for one in self.message.members)
 
     def age(self, paused_ms: int) -> Age:
-        """`paused_ms`: for how long its endpoint was paused since it was queued."""
-        return Age(self.first.time_ms, self.paused_ms + paused_ms)
+        """`paused_ms`: for how long its queue has been paused in all."""
+        return Age(self.first.time_ms, paused_ms - self.paused_base_ms)
 
 
-def to_json(queued: Queued) -> bytes:
+def to_json(queued: Queued, paused_ms: int) -> bytes:
+    """`paused_ms`: for how long its queue has been paused in all."""
     message = queued.message
     content = {
         "webhookId": message.webhook_id, "run": queued.run, "attempts": queued.attempts, "due": queued.due_ms,
-        "paused": queued.paused_ms, "format": None if message.format is None else message.format.value,
+        "paused": paused_ms - queued.paused_base_ms, "format": None if message.format is None else message.format.value,
         "cut": queued.is_cut, "members": [plain_delivery(one) for one in message.members],
     }  # fmt: skip
     return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def from_json(value: bytes) -> Queued:
-    """Raises NotARecord."""
+    """As of a queue that was never paused. Raises NotARecord."""
     try:
         content: dict[str, Any] = json.loads(value)
         members = [delivery_from_plain(one) for one in content["members"]]
@@ -80,4 +82,4 @@ def from_json(value: bytes) -> Queued:
             raise ValueError
     except (ValueError, LookupError, TypeError, RecursionError):
         raise NotARecord("it is no pending delivery") from None
-    return Queued(message, run, attempts, due_ms, paused_ms, is_cut=bool(content["cut"]), is_stored=True)
+    return Queued(message, run, attempts, due_ms, -paused_ms, is_cut=bool(content["cut"]), is_stored=True)

@@ -26,6 +26,7 @@ class Row:
     value: bytes | None
     partition: int
     offset: int
+    time_ms: int | None = None  # Kafka's; None: it has none
 
 
 class Tables:
@@ -61,7 +62,8 @@ class Tables:
             elif message.error() is None:
                 self.positions[topic, partition] = offset + 1
                 key = (message.key() or b"").decode(errors="replace")
-                yield Row(topic, key, message.value(), partition, offset)
+                kind, time_ms = message.timestamp()
+                yield Row(topic, key, message.value(), partition, offset, time_ms if kind else None)
 
     def close(self) -> None:
         self._consumer.close()

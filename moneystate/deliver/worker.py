@@ -237,7 +237,7 @@ class Worker:
                 continue
             if not subscription_id:
                 known = self.book.endpoint(endpoint_id)
-                own.dispatcher.endpoint_row(endpoint_id, known.row, known.offset, now_ms)
+                own.dispatcher.endpoint_row(endpoint_id, known.row, known.offset, now_ms, known.since_ms)
             elif subscription_id in own.dispatcher.endpoints[endpoint_id].subscriptions:
                 own.dispatcher.subscription_row(
                     endpoint_id, subscription_id, self.book.subscriptions.get(subscription_id), now_ms
@@ -248,7 +248,7 @@ class Worker:
         queue = dispatcher.endpoints.get(delivery.endpoint_id)
         if queue is None or queue.row is None:
             known = self.book.endpoint(delivery.endpoint_id)
-            dispatcher.endpoint_row(delivery.endpoint_id, known.row, known.offset, now_ms)
+            dispatcher.endpoint_row(delivery.endpoint_id, known.row, known.offset, now_ms, known.since_ms)
             queue = dispatcher.endpoints[delivery.endpoint_id]
         if delivery.subscription_id not in queue.subscriptions:
             its = self.book.subscriptions.get(delivery.subscription_id)
@@ -367,7 +367,8 @@ class Worker:
         assignment = self.assignment
         if assignment is None:
             return
-        changes = {partition: own.dispatcher.collect() for partition, own in self.partitions.items()}
+        now_ms = _now_ms()
+        changes = {partition: own.dispatcher.collect(now_ms) for partition, own in self.partitions.items()}
         records = [one for partition, its in changes.items() for one in self._records(partition, its)]
         wrote = {one.partition for one in records}
         offsets = {
@@ -413,10 +414,7 @@ class Worker:
             return Written(prefix + topic, key.encode(), value, partition)
 
         records = [written(history.LOG, one.endpoint_id, history.to_json(one)) for one in changes.log]
-        records += [
-            written(pending.PENDING, key, None if one is None else pending.to_json(one))
-            for key, (_, one) in changes.pending.items()
-        ]
+        records += [written(pending.PENDING, key, value) for key, (_, value) in changes.pending.items()]
         records += [
             written(history.UNDELIVERED, one.delivery.endpoint_id, history.to_json(one)) for one in changes.undelivered
         ]

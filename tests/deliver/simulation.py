@@ -35,11 +35,11 @@ class Topics:
         self.undelivered += changes.undelivered
         self.statuses |= changes.statuses
         self.position = position
-        for key, (_, one) in changes.pending.items():
-            if one is None:
+        for key, (_, value) in changes.pending.items():
+            if value is None:
                 self.pending.pop(key, None)
             else:
-                self.pending[key] = pending.to_json(one)
+                self.pending[key] = value
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class Story:
                 self.worker.committed(self.uncommitted, self.now_ms)
                 self.uncommitted = None
         elif self.random.random() < 0.5:
-            self.uncommitted, self.position = self.worker.collect(), self.taken
+            self.uncommitted, self.position = self.worker.collect(self.now_ms), self.taken
 
     def _crash(self) -> None:
         """Requests that are under way reach the receiver; their answers reach nobody."""

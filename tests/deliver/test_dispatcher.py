@@ -81,7 +81,7 @@ def sent(made: Dispatcher, now_ms: int) -> list[Queued]:
 
 def commit(made: Dispatcher, now_ms: int = T) -> list[Ended]:
     """The outcomes of the transaction."""
-    changes = made.collect()
+    changes = made.collect(now_ms)
     made.committed(changes, now_ms)
     return [one for one in changes.log if isinstance(one, Ended)]
 
@@ -91,7 +91,7 @@ def test_a_delivery_that_is_sent_before_the_first_commit_is_never_pending() -> N
     made.take(number(1), T)
     [one] = sent(made, T)
     made.answered(one, OK, T + 5)
-    changes = made.collect()
+    changes = made.collect(T)
     assert changes.pending == {}
     assert [one.outcome for one in changes.log if isinstance(one, Ended)] == [Outcome.DELIVERED]
 
@@ -124,7 +124,7 @@ def test_what_is_pending_of_a_deleted_endpoint_or_subscription_is_cancelled() ->
         gone = worker(its=its)
         gone.take(number(1), T)
         gone.subscription_row("e1", "s1", None, T)
-        changes = gone.collect()
+        changes = gone.collect(T)
         assert changes.pending == {}
         assert [one.outcome for one in changes.log if isinstance(one, Ended)] == [Outcome.CANCELLED]
         assert changes.undelivered == []
@@ -194,7 +194,7 @@ def test_a_disabled_endpoint_waits_for_a_newer_row() -> None:
     [one] = sent(made, T)
     made.answered(one, Answer(410, 5), T)
     assert made.endpoints["e1"].breaker.status is Status.DISABLED
-    assert "e1" in made.collect().statuses
+    assert "e1" in made.collect(T).statuses
     assert sent(made, T + 10**9) == []
     made.endpoint_row("e1", Endpoint("e1", "acme", "https://y"), 2, T + 10**6)
     assert [one.webhook_id for one in sent(made, T + 10**6)] == ["m1"]
@@ -226,8 +226,30 @@ def test_a_batch_that_is_too_large_is_sent_in_halves_under_ids_of_their_own() ->
 
 def test_a_pending_delivery_is_read_as_it_was_written() -> None:
     one = Queued(Message("b1", [number(1), number(2)], Format.NDJSON), 2, 3, T + 5, 7)
-    again = from_json(to_json(one))
-    assert (again.message, again.run, again.attempts, again.due_ms, again.paused_ms) == (one.message, 2, 3, T + 5, 7)
-    assert to_json(Queued(Message("m1", [number(1)], None), is_cut=False)).startswith(
+    again = from_json(to_json(one, 17))
+    assert (again.message, again.run, again.attempts, again.due_ms, again.paused_base_ms) == (
+        one.message, 2, 3, T + 5, -10,
+    )  # fmt: skip
+    assert to_json(Queued(Message("m1", [number(1)], None), is_cut=False), 0).startswith(
         b'{"webhookId":"m1","run":1,"attempts":0,"due":0,"paused":0,"format":null,"cut":false,"members":[{"deliveryId":"m1",'
     )
+
+
+def test_a_pause_counts_for_what_was_pending_in_it_also_over_a_takeover() -> None:
+    paused, going = (Endpoint("e1", "acme", "https://x", is_paused=its) for its in (True, False))
+    bounds = Bounds(max_age_ms=10_000)
+    made = worker(paused, bounds=bounds)
+    made.take(number(1), T)
+    changes = made.collect(T)
+    made.committed(changes, T)
+    [(_, value)] = changes.pending.values()
+    assert value is not None
+    heir = worker(bounds=bounds)
+    heir.endpoint_row("e1", paused, 1, T + 60_000, T - 5_000)  # the row is older than the message
+    heir.restore([from_json(value)], T + 60_000)
+    heir.endpoint_row("e1", going, 2, T + 100_000, T + 90_000)
+    later = delivery(delivery_id="m2", sequence="000002", time_ms=T + 90_000)
+    heir.take(later, T + 100_000)
+    first, second = sent(heir, T + 100_000)
+    assert first.age(heir.endpoints["e1"].paused_ms(T + 100_000)).paused_ms == 90_000
+    assert second.age(heir.endpoints["e1"].paused_ms(T + 100_000)).paused_ms == 0
