@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -25,17 +25,19 @@ class Forming:
 
     waiting: deque[tuple[Queued, Waiting]] = field(default_factory=deque)
     bytes: int = 0
+    tenants: Counter[str | None] = field(default_factory=Counter)
 
     def add(self, one: Queued, now_ms: int) -> None:
         its = Waiting(len(envelope(one.first)), now_ms, one.first.tenant)
         self.waiting.append((one, its))
+        self.tenants[its.tenant] += 1
         self.bytes += its.bytes
 
     def due_ms(self, row: Subscription) -> int:
         """When the next batch may be cut."""
         first = self.waiting[0][1].since_ms
         is_full = len(self.waiting) >= row.limits.max_messages or self.bytes >= row.limits.max_bytes
-        if is_full or (row.ordering is Ordering.TENANT and len({its.tenant for _, its in self.waiting}) > 1):
+        if is_full or (row.ordering is Ordering.TENANT and len(self.tenants) > 1):
             return first
         return first + row.limits.max_wait_ms
 
@@ -49,6 +51,7 @@ class Forming:
             return []
         taken = [self.waiting.popleft() for _ in range(its.members)]
         self.bytes -= sum(its.bytes for _, its in taken)
+        self.tenants -= Counter(its.tenant for _, its in taken)  # without those that have none left
         return [one for one, _ in taken]
 
 
