@@ -6,7 +6,7 @@ import asyncio
 import signal
 import socket
 import uuid
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from moneystate import log
 from moneystate.cli.flag_groups import KafkaFlags, NewTopicFlags, SecurityFlags
@@ -22,13 +22,14 @@ from moneystate.cli.options import (
     audit_target,
 )
 from moneystate.deliver.interface.options import InterfaceOptions, Security
-from moneystate.deliver.interface.process import Interface
-from moneystate.deliver.interface.process import check as check_interface
 from moneystate.deliver.process import DeliverOptions, made_worker, prepare
 from moneystate.errors import ConfigError
 from moneystate.kafka.client import check_reachable
 from moneystate.monitoring import Labelled, Pulse, expose
 from moneystate.serving.http_server import bound
+
+if TYPE_CHECKING:
+    from moneystate.deliver.interface.process import Interface
 
 ROUTER = "delivery"  # the service whose deliveries are sent
 _log = log.get_log(__name__)
@@ -102,6 +103,8 @@ def deliver(
     if interface is None:
         asyncio.run(_until_signal(options, metrics_at))
         return
+    from moneystate.deliver.interface.process import Interface  # FastAPI takes long to import
+
     with bound(listen) as listening, Interface(interface) as opened:
         asyncio.run(_until_signal(options, metrics_at, (opened, listening)))
 
@@ -128,7 +131,9 @@ def _interface(options: DeliverOptions, listen: str, security: Security, partiti
         kafka_config=options.kafka_config,
         security=security,
     )
-    check_interface(made)
+    from moneystate.deliver.interface.process import check  # FastAPI takes long to import
+
+    check(made)
     return made
 
 
