@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from moneystate.errors import BrokerError
-from moneystate.kafka.client import admin_client, is_end_of_partition, range_consumer
+from moneystate.kafka.client import admin_client, is_end_of_partition, place, range_consumer
 from moneystate.kafka.offsets import log_ends, log_starts, topic_states
+from moneystate.kafka.ranges import Message, Range, RangeReader
 
 STALL_S: Final = 60.0
 GROUP: Final = "moneystate-deliver"
@@ -56,7 +57,7 @@ class Tables:
     def read(self, wait_s: float) -> Iterator[Row]:
         """The rows that are there."""
         for message in self._consumer.consume(1_000, wait_s):
-            topic, partition, offset = _place(message)
+            topic, partition, offset = place(message)
             if is_end_of_partition(message):
                 self.positions[topic, partition] = max(self.positions[topic, partition], offset)
             elif message.error() is None:
@@ -73,9 +74,8 @@ class Leftovers:
     """Topics of a partition, read to their present end. Calls block, and raise BrokerError."""
 
     def __init__(self, bootstrap_servers: str, extra: dict[str, str]) -> None:
-        self._servers = bootstrap_servers
-        self._extra = extra
         self._admin = admin_client(bootstrap_servers, extra)
+        self._reader = RangeReader(bootstrap_servers, extra, GROUP)
 
     def latest(self, topic: str, partition: int) -> dict[bytes, bytes]:
         """The last value of each key that has one."""
@@ -87,30 +87,12 @@ class Leftovers:
     def values(self, topic: str, partition: int, offset: int) -> Iterator[tuple[int, bytes | None]]:
         """Offsets and values from an offset on."""
         for message in self._messages(topic, partition, offset):
-            yield int(message.offset() or 0), message.value()
+            yield message.offset(), message.value()
 
     def _messages(self, topic: str, partition: int, offset: int) -> Iterator[Message]:
         tp = topic, partition
-        position, end = max(offset, log_starts(self._admin, [tp])[tp]), log_ends(self._admin, [tp])[tp]
-        if position >= end:
-            return
-        consumer: Consumer = range_consumer(self._servers, self._extra, GROUP)
-        try:
-            consumer.assign([TopicPartition(topic, partition, position)])
-            moved = time.monotonic()
-            while position < end:
-                for message in consumer.consume(1_000, 0.2):
-                    moved = time.monotonic()
-                    _, _, place = _place(message)
-                    if is_end_of_partition(message):
-                        position = max(position, place)
-                    elif message.error() is None:
-                        position = place + 1
-                        yield message
-                if time.monotonic() - moved > STALL_S:
-                    raise BrokerError(f"{topic}: expected records, found none for a minute.", "check the broker.")
-        finally:
-            consumer.close()
+        start, end = max(offset, log_starts(self._admin, [tp])[tp]), log_ends(self._admin, [tp])[tp]
+        return self._reader.read([Range(topic, partition, start, end)])
 
 
 def _take(values: dict[bytes, bytes], message: Message) -> None:
@@ -119,7 +101,3 @@ def _take(values: dict[bytes, bytes], message: Message) -> None:
         values.pop(key, None)
     else:
         values[key] = value
-
-
-def _place(message: Message) -> tuple[str, int, int]:
-    return str(message.topic()), int(message.partition() or 0), int(message.offset() or 0)
