@@ -18,7 +18,7 @@ from moneystate.deliver.batches import halves
 from moneystate.deliver.breaker import Breaker, Status
 from moneystate.deliver.endpoint_queue import EndpointQueue, Forming, is_batched, lane_of
 from moneystate.deliver.history import Attempt, Cut, Ended, LogRecord, Redelivered, Undelivered
-from moneystate.deliver.outcomes import MAX_AGE_MS, TOO_LARGE, Outcome, Verdict, following, verdict
+from moneystate.deliver.outcomes import MAX_AGE_MS, TOO_LARGE, Outcome, Verdict, counts_for_breaker, following, verdict
 from moneystate.deliver.pending import Queued
 from moneystate.deliver.records import Delivery
 from moneystate.deliver.requests import Message
@@ -33,11 +33,11 @@ DELETED, ABSENT_SUBSCRIPTION = "the endpoint is deleted", "the subscription is d
 
 @dataclass
 class Changes:
-    """What a transaction writes. `pending`: by key the endpoint and the value; None: a tombstone. `statuses`: breakers
+    """What a transaction writes. `pending`: values by key; None: a tombstone. `statuses`: breakers
     of endpoints."""
 
     log: list[LogRecord] = field(default_factory=list)
-    pending: dict[str, tuple[str, bytes | None]] = field(default_factory=dict)
+    pending: dict[str, bytes | None] = field(default_factory=dict)
     undelivered: list[Undelivered] = field(default_factory=list)
     statuses: dict[str, Breaker] = field(default_factory=dict)
     cuts: list[tuple[str, str]] = field(default_factory=list)  # endpoint and webhook-id
@@ -62,6 +62,7 @@ class Dispatcher:
         self.changes = Changes()
         self.fresh: dict[str, Queued] = {}  # not in `delivery-pending` yet, and not ended
         self._wakes: list[tuple[int, str]] = []
+        self._wake_ms: dict[str, int] = {}  # the one that counts of each endpoint, the earliest
 
     # Rows
 
@@ -151,8 +152,10 @@ class Dispatcher:
     def ready(self, now_ms: int) -> Iterator[tuple[Endpoint, Queued]]:
         """What is to be sent now. Each is in flight until it is `answered`."""
         due = set()
-        while self._wakes and self._wakes[0][0] <= now_ms:
-            due.add(heapq.heappop(self._wakes)[1])
+        while (next_ms := self.next_ms()) is not None and next_ms <= now_ms:
+            _, endpoint_id = heapq.heappop(self._wakes)
+            del self._wake_ms[endpoint_id]
+            due.add(endpoint_id)
         for endpoint_id in sorted(due):
             queue = self.endpoints[endpoint_id]
             for row, members in queue.batches(now_ms):
@@ -165,6 +168,8 @@ class Dispatcher:
 
     def next_ms(self) -> int | None:
         """When `ready` may have something; None: not before something happens."""
+        while self._wakes and self._wake_ms.get(self._wakes[0][1]) != self._wakes[0][0]:
+            heapq.heappop(self._wakes)
         return self._wakes[0][0] if self._wakes else None
 
     def put_back(self, one: Queued, now_ms: int) -> None:
@@ -191,7 +196,7 @@ class Dispatcher:
             self._after_probe(queue, one, now_ms)
         else:
             self._follow(queue, one, result, held or 0, now_ms)
-        if is_probe or result is not Verdict.FAILED or queue.breaker.status is not Status.OPEN:
+        if is_probe or not counts_for_breaker(result) or queue.breaker.status is not Status.OPEN:
             # Answers of requests from before the breaker opened say nothing new.
             self._set_breaker(queue, queue.breaker.after(result, now_ms, queue.row_offset), now_ms)
         self._wake(queue, now_ms)
@@ -253,7 +258,7 @@ class Dispatcher:
             ended = one.webhook_id, one.run, outcome, now_ms, one.attempts
             problem = one.problem or why
             self.changes.undelivered += [Undelivered(*ended, its, one.status, problem) for its in one.message.members]
-        self._forget(one)
+        self._forget(one.webhook_id)
         if one.webhook_id in queue.queued:
             is_dead = outcome is Outcome.DEAD and bool(one.lane)
             queue.remove(one, not is_dead)
@@ -273,7 +278,7 @@ class Dispatcher:
         self._store(made, now_ms)
         if not replaces:
             for one in message.members:
-                self._forget_key(queue.endpoint_id, one.delivery_id)
+                self._forget(one.delivery_id)
             queue.cutting.add(made.webhook_id)
             queue.put(made)
         return made
@@ -285,7 +290,7 @@ class Dispatcher:
         first, second = one.message.members[: sizes[0]], one.message.members[sizes[0] :]
         messages = [Message(self.new_id(), part, one.message.format) for part in (first, second)]
         made = [self._cut(queue, its, one.lane, now_ms, one.paused_base_ms, one.webhook_id) for its in messages]
-        self._forget(one)
+        self._forget(one.webhook_id)
         queue.replace_first(one, made)
 
     def _cancel(self, queue: EndpointQueue, subscription_id: str | None, why: str, now_ms: int) -> None:
@@ -324,17 +329,13 @@ class Dispatcher:
         )  # fmt: skip
 
     def _store(self, one: Queued, now_ms: int) -> None:
-        endpoint_id = one.first.endpoint_id
-        value = pending.to_json(one, self._queue(endpoint_id).paused_ms(now_ms))
-        self.changes.pending[one.webhook_id] = endpoint_id, value
+        queue = self._queue(one.first.endpoint_id)
+        self.changes.pending[one.webhook_id] = pending.to_json(one, queue.paused_ms(now_ms))
 
-    def _forget(self, one: Queued) -> None:
-        self._forget_key(one.first.endpoint_id, one.webhook_id)
-
-    def _forget_key(self, endpoint_id: str, webhook_id: str) -> None:
+    def _forget(self, webhook_id: str) -> None:
         """A tombstone, unless it never stood in the topic."""
         if self.fresh.pop(webhook_id, None) is None:
-            self.changes.pending[webhook_id] = endpoint_id, None
+            self.changes.pending[webhook_id] = None
 
     def _set_breaker(self, queue: EndpointQueue, breaker: Breaker, now_ms: int) -> None:
         before, queue.breaker = queue.breaker, breaker
@@ -351,5 +352,9 @@ class Dispatcher:
     def _wake(self, queue: EndpointQueue, now_ms: int) -> None:
         """Looks at an endpoint when it is due, from a time on."""
         due_ms = queue.next_ms()
-        if due_ms is not None:
-            heapq.heappush(self._wakes, (max(due_ms, now_ms), queue.endpoint_id))
+        if due_ms is None:
+            return
+        wake_ms, known_ms = max(due_ms, now_ms), self._wake_ms.get(queue.endpoint_id)
+        if known_ms is None or wake_ms < known_ms:
+            self._wake_ms[queue.endpoint_id] = wake_ms
+            heapq.heappush(self._wakes, (wake_ms, queue.endpoint_id))

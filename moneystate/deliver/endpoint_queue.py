@@ -69,7 +69,7 @@ class EndpointQueue:
         self.probing = ""  # the message that tries an endpoint whose breaker is open
         self.cutting: set[str] = set()  # batches whose cut is not committed
         self.lanes: dict[str, deque[str]] = {}  # the first one of a lane may be sent
-        self.stopped: dict[str, str] = {}  # by lane: the dead message whose outcome is not committed
+        self.stopped: set[str] = set()  # lanes in which a message is dead whose outcome is not committed
         self.forming: dict[str, Forming] = {}
         self.bytes = 0
         self.held_until_ms = 0
@@ -129,7 +129,7 @@ class EndpointQueue:
 
     def release(self, lane: str) -> None:
         """Lets the next message of a lane be sent."""
-        self.stopped.pop(lane, None)
+        self.stopped.discard(lane)
         waiting = self.lanes.get(lane)
         if waiting:
             self.schedule(self.queued[waiting[0]])
@@ -226,7 +226,7 @@ class EndpointQueue:
         lane = self.lanes[one.lane]
         lane.remove(one.webhook_id)
         if not is_released:
-            self.stopped[one.lane] = one.webhook_id
+            self.stopped.add(one.lane)
         elif lane:
             self.release(one.lane)
         if not lane and one.lane not in self.stopped:

@@ -414,7 +414,7 @@ class Worker:
             return Written(prefix + topic, key.encode(), value, partition)
 
         records = [written(history.LOG, one.endpoint_id, history.to_json(one)) for one in changes.log]
-        records += [written(pending.PENDING, key, value) for key, (_, value) in changes.pending.items()]
+        records += [written(pending.PENDING, key, value) for key, value in changes.pending.items()]
         records += [
             written(history.UNDELIVERED, one.delivery.endpoint_id, history.to_json(one)) for one in changes.undelivered
         ]

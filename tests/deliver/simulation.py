@@ -35,7 +35,7 @@ class Topics:
         self.undelivered += changes.undelivered
         self.statuses |= changes.statuses
         self.position = position
-        for key, (_, value) in changes.pending.items():
+        for key, value in changes.pending.items():
             if value is None:
                 self.pending.pop(key, None)
             else:

@@ -242,7 +242,7 @@ def test_a_pause_counts_for_what_was_pending_in_it_also_over_a_takeover() -> Non
     made.take(number(1), T)
     changes = made.collect(T)
     made.committed(changes, T)
-    [(_, value)] = changes.pending.values()
+    [value] = changes.pending.values()
     assert value is not None
     heir = worker(bounds=bounds)
     heir.endpoint_row("e1", paused, 1, T + 60_000, T - 5_000)  # the row is older than the message
