@@ -23,7 +23,7 @@ from moneystate.deliver.attempts import Answer
 from moneystate.deliver.book import ENDPOINTS, SUBSCRIPTIONS, Book
 from moneystate.deliver.breaker import Status
 from moneystate.deliver.command_reader import CommandReader
-from moneystate.deliver.dispatcher import Changes, Dispatcher
+from moneystate.deliver.dispatcher import Dispatcher
 from moneystate.deliver.history import Ended, NotARecord
 from moneystate.deliver.metrics import Metrics, Standing
 from moneystate.deliver.pending import Queued
@@ -33,6 +33,7 @@ from moneystate.deliver.rows import Endpoint, UrlRules
 from moneystate.deliver.secrets import Store, UnknownSecret
 from moneystate.deliver.sending import Sender
 from moneystate.deliver.topics import Leftovers, Row, Tables
+from moneystate.deliver.writing import records_of
 from moneystate.errors import BrokerError
 from moneystate.kafka.group_transactions import SESSION_MS, Assignment, Fenced, GroupReader, GroupWriter, Written
 from moneystate.log import get_log
@@ -72,9 +73,7 @@ class Own:
     position: int
     committed: int
     commands: int = 0  # the next one to read
-    room: int = (
-        LEAST_ROOM  # deliveries to take before the next transaction, which has to store those that have not ended
-    )
+    room: int = LEAST_ROOM  # to take before the next transaction, which stores what has not ended
     held: deque[tuple[int, Delivery | None]] = field(default_factory=deque)
 
 
@@ -369,7 +368,8 @@ class Worker:
             return
         now_ms = _now_ms()
         changes = {partition: own.dispatcher.collect(now_ms) for partition, own in self.partitions.items()}
-        records = [one for partition, its in changes.items() for one in self._records(partition, its)]
+        prefix = self.config.prefix
+        records = [one for p, its in changes.items() for one in records_of(its, prefix, p, now_ms)]
         wrote = {one.partition for one in records}
         offsets = {
             partition: own.position for partition, own in self.partitions.items()
@@ -406,22 +406,6 @@ class Worker:
         """The group has given the partitions to others, or the broker refused the transaction."""
         _log.warning("a transaction was refused: the partitions are assigned again")
         self._deliveries.rejoin()
-
-    def _records(self, partition: int, changes: Changes) -> list[Written]:
-        prefix, now_ms = self.config.prefix, _now_ms()
-
-        def written(topic: str, key: str, value: bytes | None) -> Written:
-            return Written(prefix + topic, key.encode(), value, partition)
-
-        records = [written(history.LOG, one.endpoint_id, history.to_json(one)) for one in changes.log]
-        records += [written(pending.PENDING, key, value) for key, value in changes.pending.items()]
-        records += [
-            written(history.UNDELIVERED, one.delivery.endpoint_id, history.to_json(one)) for one in changes.undelivered
-        ]
-        return records + [
-            written(statuses.STATUSES, endpoint_id, statuses.to_json(endpoint_id, breaker, now_ms))
-            for endpoint_id, breaker in changes.statuses.items()
-        ]
 
     async def _renew(self) -> None:
         """Asks the group whether this worker is still a member. The answer holds for a session from the question on."""
