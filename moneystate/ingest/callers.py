@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from moneystate.ingest.refusals import Refused
 from moneystate.ingest.rights import EVERYTHING, Bounds, Rights
-from moneystate.serving.http_security import Scope, machine_of, token_in
-from moneystate.serving.tokens import BadToken, TokenCheck
+from moneystate.serving.http_security import Scope, Unauthorized, granted
+from moneystate.serving.tokens import TokenCheck
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -37,17 +37,10 @@ class Callers:
 
     def caller(self, scope: Scope) -> Caller:
         """Raises Refused."""
-        machine = machine_of(scope)
-        if self.tokens is None:
-            return Caller("", machine, EVERYTHING)
-        token = token_in(scope)
-        if not token:
-            raise Refused("NO_TOKEN", "expected the header `Authorization: Bearer TOKEN`.")
         try:
-            granted = self.tokens.check(token)
-        except BadToken as e:
-            raise Refused("BAD_TOKEN", f"expected a valid token, but {e}.") from None
-        return Caller(granted.subject, machine, granted.rights)
+            return Caller(*granted(self.tokens, scope, EVERYTHING))
+        except Unauthorized as e:
+            raise Refused(e.code, str(e)) from None
 
 
 def header(headers: Headers, name: bytes) -> str:

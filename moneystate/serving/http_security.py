@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 from moneystate.serving import addresses
 from moneystate.serving.https import Certificates
 from moneystate.serving.tls import SecurityFlags
-from moneystate.serving.tokens import TokenCheck, bearer
+from moneystate.serving.tokens import BadToken, TokenCheck, bearer
 
 Rights = TypeVar("Rights")
 Scope = Mapping[str, Any]  # of ASGI
@@ -47,3 +47,27 @@ def token_in(scope: Scope) -> str:
     """The bearer token of a request; empty: it has none."""
     given = next((value for name, value in scope["headers"] if name == AUTHORIZATION), b"")
     return bearer(given.decode("latin-1"))
+
+
+class Unauthorized(Exception):
+    """`code`: NO_TOKEN or BAD_TOKEN."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def granted(tokens: TokenCheck[Rights] | None, scope: Scope, everything: Rights) -> tuple[str, str, Rights]:
+    """Subject, machine and rights of a caller. `tokens`: None: callers need no token, have no subject, and may do
+    `everything`. Raises Unauthorized."""
+    machine = machine_of(scope)
+    if tokens is None:
+        return "", machine, everything
+    token = token_in(scope)
+    if not token:
+        raise Unauthorized("NO_TOKEN", "expected the header `Authorization: Bearer TOKEN`.")
+    try:
+        its = tokens.check(token)
+    except BadToken as e:
+        raise Unauthorized("BAD_TOKEN", f"expected a valid token, but {e}.") from None
+    return its.subject, machine, its.rights

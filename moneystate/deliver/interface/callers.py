@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from moneystate.deliver.interface.refusals import Refused
 from moneystate.deliver.interface.rights import EVERYTHING, Rights
-from moneystate.serving.http_security import Scope, machine_of, token_in
-from moneystate.serving.tokens import BadToken, TokenCheck
+from moneystate.serving.http_security import Scope, Unauthorized, granted
+from moneystate.serving.tokens import TokenCheck
 
 
 class Caller(NamedTuple):
@@ -27,14 +27,7 @@ class Callers:
 
     def caller(self, scope: Scope) -> Caller:
         """Raises Refused."""
-        machine = machine_of(scope)
-        if self._tokens is None:
-            return Caller("", machine, EVERYTHING)
-        token = token_in(scope)
-        if not token:
-            raise Refused("NO_TOKEN", "expected the header `Authorization: Bearer TOKEN`.")
         try:
-            granted = self._tokens.check(token)
-        except BadToken as e:
-            raise Refused("BAD_TOKEN", f"expected a valid token, but {e}.") from None
-        return Caller(granted.subject, machine, granted.rights)
+            return Caller(*granted(self._tokens, scope, EVERYTHING))
+        except Unauthorized as e:
+            raise Refused(e.code, str(e)) from None
