@@ -67,6 +67,21 @@ class Step:
     told: tuple[str, ...] = ()  # how the demo describes what it does besides sending records
 
 
+@contextmanager
+def stage(err: Console, heap: str = "256m") -> Iterator[tuple[Path, str]]:
+    """A folder, and the address of a broker of its own, until the end of the block. Raises SetupError and
+    BrokerError."""
+    with ending_in_order(), tempfile.TemporaryDirectory(prefix="moneystate-demo-") as name:
+        folder = Path(name)
+        broker = DevBroker(folder / "kafka", heap=heap, progress=lambda text: err.print(Text(text)))
+        err.print("starting Kafka, a broker of its own on a free port ...")
+        try:
+            broker.start()
+            yield folder, broker.bootstrap_servers
+        finally:
+            broker.stop()
+
+
 def play(
     name: str, tables: str, steps: Sequence[Step], outputs: Sequence[str], line: Callable[[Came], str],
     flags: Sequence[str] = ("--bound", "5s"), write: Callable[[str, Path], None] | None = None,
@@ -79,20 +94,14 @@ def play(
     out, err = Console(highlight=False), Console(stderr=True, highlight=False)
     out.print(f"[bold]{_stories(len(steps))}[/] through a real broker and the real job, configured as:")
     out.print(Text(tables.strip() + "\n", "dim"))
-    with ending_in_order(), tempfile.TemporaryDirectory(prefix="moneystate-demo-") as folder:
-        broker = DevBroker(Path(folder) / "kafka", heap="256m", progress=lambda text: err.print(Text(text)))
-        err.print("starting Kafka, a broker of its own on a free port ...")
-        try:
-            broker.start()
-            if write is None:
-                _send(broker.bootstrap_servers, [(step.key, sent) for step in steps for sent in step.sent])
-            else:
-                write(broker.bootstrap_servers, Path(folder))
-            err.print(f"moneystate run {name}: to the end of the stories ...")
-            run_job(name, tables, broker.bootstrap_servers, Path(folder), [*flags, "--drain"])
-            came = [record for topic in outputs for record in read_all(broker.bootstrap_servers, topic)]
-        finally:
-            broker.stop()
+    with stage(err) as (folder, servers):
+        if write is None:
+            _send(servers, [(step.key, sent) for step in steps for sent in step.sent])
+        else:
+            write(servers, folder)
+        err.print(f"moneystate run {name}: to the end of the stories ...")
+        run_job(name, tables, servers, folder, [*flags, "--drain"])
+        came = [record for topic in outputs for record in read_all(servers, topic)]
     return _show(out, steps, came, line, key)
 
 

@@ -8,7 +8,6 @@ import json
 import re
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -25,8 +24,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from moneystate.devbroker.broker import DevBroker
-from moneystate.devbroker.demo import ending_in_order, environment, kill_with_children, read_all, run_job
+from moneystate.devbroker.demo import environment, kill_with_children, read_all, run_job, stage
 from moneystate.errors import JobError
 
 TABLES: Final = """
@@ -188,13 +186,7 @@ class Log:
 
 def demo() -> bool:
     out, err = Console(highlight=False), Console(stderr=True, highlight=False)
-    with ending_in_order(), tempfile.TemporaryDirectory(prefix="moneystate-demo-") as name, ExitStack() as stack:
-        folder = Path(name)
-        broker = DevBroker(folder / "kafka", heap="256m", progress=lambda text: err.print(Text(text)))
-        stack.callback(broker.stop)
-        err.print("starting Kafka, a broker of its own on a free port ...")
-        broker.start()
-        servers = broker.bootstrap_servers
+    with stage(err) as (folder, servers), ExitStack() as stack:
         _create_topics(servers)
         receivers, interface = Receivers(), Interface(servers, folder)
         stack.enter_context(receivers.running())

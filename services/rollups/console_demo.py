@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,10 +13,8 @@ from typing import Final
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from rich.console import Console
-from rich.text import Text
 
-from moneystate.devbroker.broker import DevBroker
-from moneystate.devbroker.demo import ending_in_order
+from moneystate.devbroker.demo import stage
 from moneystate.devbroker.server_process import free_port
 from moneystate.stop_signals import stop_signals
 from services.rollups.demo import TABLES, server, started, until
@@ -36,13 +33,7 @@ UP_S: Final = 60.0
 def demo() -> bool:
     """Runs until Ctrl-C."""
     out, err = Console(highlight=False), Console(stderr=True, highlight=False)
-    with ending_in_order(), tempfile.TemporaryDirectory(prefix="moneystate-demo-") as name, ExitStack() as stack:
-        folder = Path(name)
-        broker = DevBroker(folder / "kafka", heap="256m", progress=lambda text: err.print(Text(text)))
-        stack.callback(broker.stop)
-        err.print("starting Kafka, a broker of its own on a free port ...")
-        broker.start()
-        servers = broker.bootstrap_servers
+    with stage(err) as (folder, servers), ExitStack() as stack:
         (folder / "demo.toml").write_text(TABLES)
         story = Story(servers)
         story.before()

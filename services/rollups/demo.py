@@ -8,7 +8,6 @@ import math
 import re
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,8 +20,7 @@ from rich.console import Console
 from rich.text import Text
 
 from moneystate.api.iso_time import to_ms
-from moneystate.devbroker.broker import DevBroker
-from moneystate.devbroker.demo import ending_in_order, environment, kill_with_children, read_all, run_job
+from moneystate.devbroker.demo import environment, kill_with_children, read_all, run_job, stage
 from moneystate.errors import BrokerError, SetupError
 from moneystate.query.v1 import status_pb2
 from moneystate.serving.client import Client, Target
@@ -100,22 +98,14 @@ def demo(devices: int = DEVICES) -> bool:
     out.print(f"[bold]{devices} devices, {DAYS} days[/] through a real broker and the real job, configured as:")
     out.print(Text(TABLES.strip() + "\n", "dim"))
     start = (time.time_ns() // 1_000_000 - DAYS * DAY - HOUR) // HOUR * HOUR
-    with ending_in_order(), tempfile.TemporaryDirectory(prefix="moneystate-demo-") as name:
-        folder = Path(name)
-        broker = DevBroker(folder / "kafka", heap="512m", progress=lambda text: err.print(Text(text)))
-        err.print("starting Kafka, a broker of its own on a free port ...")
-        try:
-            broker.start()
-            servers = broker.bootstrap_servers
-            sent = send(servers, devices, start)
-            err.print(f"moneystate run rollups: {sent:,} readings ...")
-            run_job("rollups", TABLES, servers, folder, ["--max-records-per-batch", "100000"], JOB_S)
-            letters = [record.reason for record in read_all(servers, "rollups-dead-letters")]
-            with server(servers, folder) as client:
-                stories = [*told(client, start, devices), quarantined(letters)]
-                pictures = [pictured(client, device, start) for device in (USUAL, CUT_OFF, SILENT)]
-        finally:
-            broker.stop()
+    with stage(err, "512m") as (folder, servers):
+        sent = send(servers, devices, start)
+        err.print(f"moneystate run rollups: {sent:,} readings ...")
+        run_job("rollups", TABLES, servers, folder, ["--max-records-per-batch", "100000"], JOB_S)
+        letters = [record.reason for record in read_all(servers, "rollups-dead-letters")]
+        with server(servers, folder) as client:
+            stories = [*told(client, start, devices), quarantined(letters)]
+            pictures = [pictured(client, device, start) for device in (USUAL, CUT_OFF, SILENT)]
     for story in stories:
         verdict = "[bold green]held[/]" if story.holds() else f"[bold white on red]BROKEN[/]: found {story.actual}"
         out.print(f"{story.title}: {verdict}")
