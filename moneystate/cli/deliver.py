@@ -65,6 +65,10 @@ def deliver(
     max_connections: Annotated[
         int, option("max-connections", "Connections to endpoints at the same time.", Panel.limits, NUMBER, least=1)
     ] = 1_000,
+    index: Annotated[
+        str,
+        option("index", "Folder of the index of what is pending.", Panel.run, PATH, shown="temporary"),
+    ] = "",
     create_topics: CreateTopics = True,
     listen: Listen = "",
     audit_log: Annotated[str, audit_target("none")] = "",
@@ -91,6 +95,7 @@ def deliver(
         allow_http=allow_http,
         networks=tuple(allow_network or ()),
         max_connections=max_connections,
+        index=index,
         create_topics=create_topics,
         replication=new_topics.replication(),
         kafka_config=kafka_flags.settings(),

@@ -1,7 +1,8 @@
 """Commands of a partition, and the messages that they mean, read from the topics. Calls block.
 
-A command stands in the log by its id, in each message that it has sent again. So a worker that gets a partition reads
-its commands from the beginning, and does what of them is not in the log yet.
+The position of the commands is committed in the transaction that holds what they have begun. A command also stands in
+the log by its id, in each message that it has sent again, so a worker that reads it once more does what of it is not in
+the log yet. To do a command, the log and the deliveries of its partition are read.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class CommandReader:
         return list(self._meant(partition, commands))
 
     def _meant(self, partition: int, commands: list[Command]) -> Iterator[Again]:
-        chronicle = self._chronicle(partition)
+        chronicle = self._chronicle(partition, {one.endpoint_id for one in commands})
         wanted = [(one, its) for one in commands if isinstance(one, Redeliver) for its in chronicle.chosen(one)]
         known = self._deliveries(partition, {member for _, its in wanted for member in its.members})
         taken: set[str] = set()
@@ -69,10 +70,11 @@ class CommandReader:
             if test.command_id not in chronicle.attempted:
                 yield Again(_test(test), 0, test.command_id)
 
-    def _chronicle(self, partition: int) -> Chronicle:
+    def _chronicle(self, partition: int, endpoints: set[str]) -> Chronicle:
         values = self.topics.values(self.prefix + history.LOG, partition, 0)
         records = (_read(value) for _, value in values)
-        return chronicle_of(one for one in records if isinstance(one, Cut | Attempt | Ended | Redelivered))
+        taken = (one for one in records if isinstance(one, Cut | Attempt | Ended | Redelivered))
+        return chronicle_of(taken, endpoints)
 
     def _deliveries(self, partition: int, ids: set[str]) -> dict[str, Delivery]:
         known = {}

@@ -14,9 +14,11 @@ from typing import Final
 
 from moneystate.deliver import pending
 from moneystate.deliver.attempts import Answer
-from moneystate.deliver.batches import halves
+from moneystate.deliver.batches import Waiting, halves
 from moneystate.deliver.breaker import Breaker, Status
-from moneystate.deliver.endpoint_queue import EndpointQueue, Forming, is_batched, lane_of
+from moneystate.deliver.connections import Connections
+from moneystate.deliver.endpoint_queue import EndpointQueue, Forming, is_forming, lane_of
+from moneystate.deliver.envelopes import envelope
 from moneystate.deliver.history import Attempt, Cut, Ended, LogRecord, Redelivered, Undelivered
 from moneystate.deliver.outcomes import MAX_AGE_MS, TOO_LARGE, Outcome, Verdict, counts_for_breaker, following, verdict
 from moneystate.deliver.pending import Queued
@@ -40,6 +42,7 @@ class Changes:
     pending: dict[str, bytes | None] = field(default_factory=dict)
     undelivered: list[Undelivered] = field(default_factory=list)
     statuses: dict[str, Breaker] = field(default_factory=dict)
+    stored: list[Queued] = field(default_factory=list)  # those whose members are in `pending` for the first time
     cuts: list[tuple[str, str]] = field(default_factory=list)  # endpoint and webhook-id
     dead: list[tuple[str, str]] = field(default_factory=list)  # endpoint and lane
 
@@ -52,15 +55,22 @@ class Bounds:
 
 
 class Dispatcher:
-    """`spread`: random numbers from -1 to 1; `new_id`: random ids of batches."""
+    """`spread`: random numbers from -1 to 1; `new_id`: random ids of batches; `load`: the message of a webhook-id, by
+    the committed records of `delivery-pending`."""
 
-    def __init__(self, spread: Callable[[], float], new_id: Callable[[], str], bounds: Bounds | None = None) -> None:
+    def __init__(
+        self, spread: Callable[[], float], new_id: Callable[[], str], load: Callable[[str], Message],
+        bounds: Bounds | None = None,
+    ) -> None:  # fmt: skip
         self.spread = spread
         self.new_id = new_id
+        self.load = load
         self.bounds = bounds or Bounds()
         self.endpoints: dict[str, EndpointQueue] = {}
         self.changes = Changes()
         self.fresh: dict[str, Queued] = {}  # not in `delivery-pending` yet, and not ended
+        self._starved: dict[str, None] = {}  # endpoints that wait for any connection, the first one first
+        self._narrowed: dict[str, None] = {}  # endpoints that may have more than one once connections are free again
         self._wakes: list[tuple[int, str]] = []
         self._wake_ms: dict[str, int] = {}  # the one that counts of each endpoint, the earliest
 
@@ -98,73 +108,99 @@ class Dispatcher:
 
     # Deliveries
 
-    def take(self, delivery: Delivery, now_ms: int) -> None:
-        """A record of `deliveries`, whose rows have been given."""
+    def take(self, delivery: Delivery, routed_ms: int, now_ms: int) -> None:
+        """A record of `deliveries`, whose rows have been given. `routed_ms`: when the router wrote it."""
         queue = self._queue(delivery.endpoint_id)
-        row = queue.subscriptions.get(delivery.subscription_id)
-        one = self._single(queue, delivery, row, now_ms)
+        one = Queued(Message(delivery.delivery_id, [delivery], None), routed_ms)
+        one.paused_base_ms = queue.paused_ms(now_ms)
+        self._admit(queue, one, now_ms)
+
+    def restore(self, left: Iterable[Queued], now_ms: int) -> None:
+        """What stands in `delivery-pending`, in any order, and whose rows have been given."""
+        ordered = []
+        for one in left:
+            queue = self._queue(one.endpoint_id)
+            first = one.loaded.members[0]
+            row = queue.subscriptions.get(one.subscription_id)
+            one.lane = lane_of(first, row)
+            size = len(envelope(first)) if is_forming(one, row) else 0
+            ordered.append((first.sequence, size, one))
+            one.unload()
+        for _, size, one in sorted(ordered, key=lambda its: its[0]):
+            self._restore(one, size, now_ms)
+
+    def _restore(self, one: Queued, envelope_bytes: int, now_ms: int) -> None:
+        queue = self._queue(one.endpoint_id)
+        one.paused_base_ms += queue.paused_ms(now_ms)
+        if queue.paused_since_ms is not None:  # it went on while nobody wrote it down
+            since_ms = max(queue.paused_since_ms, one.routed_ms)
+            one.paused_base_ms = min(one.paused_base_ms, queue.paused_ms(now_ms) - max(0, now_ms - since_ms))
+        row = queue.subscriptions.get(one.subscription_id)
+        if queue.is_deleted or row is None:
+            self._end(queue, one, Outcome.CANCELLED, now_ms, DELETED if queue.is_deleted else ABSENT_SUBSCRIPTION)
+        else:
+            self._enqueue(queue, one, row, envelope_bytes, now_ms)
+
+    def redeliver(self, message: Message, run: int, command_id: str, now_ms: int) -> None:
+        """Another run of a message that has ended. Its rows have been given."""
+        queue = self._queue(message.members[0].endpoint_id)
+        if message.webhook_id in queue.queued:
+            return  # another command has sent it again
+        one = Queued(message, now_ms, run, due_ms=now_ms, paused_base_ms=queue.paused_ms(now_ms))
+        place = one.webhook_id, queue.endpoint_id, one.subscription_id
+        self.changes.log.append(Redelivered(*place, run, now_ms, command_id))
+        self._admit(queue, one, now_ms)
+
+    def _admit(self, queue: EndpointQueue, one: Queued, now_ms: int) -> None:
+        """Of a message that is not in `delivery-pending` yet."""
+        row = queue.subscriptions.get(one.subscription_id)
+        first = one.loaded.members[0]
+        one.lane = lane_of(first, row)
         if queue.is_deleted or row is None:
             self._end(queue, one, Outcome.CANCELLED, now_ms, DELETED if queue.is_deleted else ABSENT_SUBSCRIPTION)
         elif queue.count >= self.bounds.most or queue.bytes + one.bytes > self.bounds.most_bytes:
             self._end(queue, one, Outcome.OVERFLOW, now_ms, "too much is pending")
         else:
             self.fresh[one.webhook_id] = one
-            self._enqueue(queue, one, row, now_ms)
-
-    def restore(self, left: Iterable[Queued], now_ms: int) -> None:
-        """The records of `delivery-pending`, in any order."""
-        for one in sorted(left, key=lambda its: its.first.sequence):
-            self._restore(one, now_ms)
-
-    def _restore(self, one: Queued, now_ms: int) -> None:
-        queue = self._queue(one.first.endpoint_id)
-        row = queue.subscriptions.get(one.first.subscription_id)
-        one.lane, one.is_stored = lane_of(one.first, row), True
-        one.paused_base_ms += queue.paused_ms(now_ms)
-        if queue.paused_since_ms is not None:  # it went on while nobody wrote it down
-            since_ms = max(queue.paused_since_ms, one.first.time_ms)
-            one.paused_base_ms = min(one.paused_base_ms, queue.paused_ms(now_ms) - max(0, now_ms - since_ms))
-        if queue.is_deleted or row is None:
-            self._end(queue, one, Outcome.CANCELLED, now_ms, DELETED if queue.is_deleted else ABSENT_SUBSCRIPTION)
-        else:
-            self._enqueue(queue, one, row, now_ms)
-
-    def redeliver(self, message: Message, run: int, command_id: str, now_ms: int) -> None:
-        """Another run of a message that has ended."""
-        queue = self._queue(message.members[0].endpoint_id)
-        if message.webhook_id in queue.queued:
-            return  # another command has sent it again
-        first = message.members[0]
-        lane = lane_of(first, queue.subscriptions.get(first.subscription_id))
-        one = Queued(message, run, due_ms=now_ms, lane=lane, paused_base_ms=queue.paused_ms(now_ms))
-        place = message.webhook_id, queue.endpoint_id, first.subscription_id
-        self.changes.log.append(Redelivered(*place, run, now_ms, command_id))
-        self.fresh[one.webhook_id] = one
-        queue.put(one)
-        self._wake(queue, now_ms)
+            self._enqueue(queue, one, row, len(envelope(first)) if is_forming(one, row) else 0, now_ms)
 
     def tested(self, message: Message, answer: Answer, now_ms: int) -> None:
         """The attempt of a test message, which has no outcome."""
-        self._log_attempt(self._queue(message.members[0].endpoint_id), Queued(message, 0), answer, now_ms)
+        self._log_attempt(self._queue(message.members[0].endpoint_id), Queued(message, now_ms, 0), answer, now_ms)
 
     # Sending
 
-    def ready(self, now_ms: int) -> Iterator[tuple[Endpoint, Queued]]:
-        """What is to be sent now. Each is in flight until it is `answered`."""
-        due = set()
+    def ready(self, now_ms: int, connections: Connections) -> Iterator[tuple[Endpoint, Queued]]:
+        """What is to be sent now. Each is in flight, and has a connection, until it is `answered` or `put_back`."""
+        for endpoint_id in self._due(now_ms, connections):
+            queue = self.endpoints[endpoint_id]
+            due_ms = queue.next_ms()
+            if due_ms is not None and due_ms <= now_ms and not connections.allows(len(queue.in_flight)):
+                waiting = self._narrowed if queue.in_flight else self._starved
+                waiting[endpoint_id] = None
+                continue
+            for row, members in queue.batches(now_ms):
+                self._form(queue, row, members, now_ms)
+            while connections.allows(len(queue.in_flight)) and (one := queue.take(now_ms)) is not None:
+                assert queue.row is not None
+                if one.message is None:
+                    one.message = self.load(one.webhook_id)
+                connections.used += 1
+                yield queue.row, one
+            self._wake(queue, now_ms + LOOK_AGAIN_MS)  # what is due and was not sent waits for a transaction
+
+    def _due(self, now_ms: int, connections: Connections) -> Iterator[str]:
+        """Endpoints to look at: first those that wait for a connection, as long as there is one."""
+        while self._starved and not connections.is_full:
+            yield _first_of(self._starved)
+        while self._narrowed and not connections.is_scarce:
+            yield _first_of(self._narrowed)
+        woken = []
         while (next_ms := self.next_ms()) is not None and next_ms <= now_ms:
             _, endpoint_id = heapq.heappop(self._wakes)
             del self._wake_ms[endpoint_id]
-            due.add(endpoint_id)
-        for endpoint_id in sorted(due):
-            queue = self.endpoints[endpoint_id]
-            for row, members in queue.batches(now_ms):
-                message = Message(self.new_id(), [one.first for one in members], row.format)
-                self._cut(queue, message, members[0].lane, now_ms, members[0].paused_base_ms)
-            while (one := queue.take(now_ms)) is not None:
-                assert queue.row is not None
-                yield queue.row, one
-            self._wake(queue, now_ms + LOOK_AGAIN_MS)  # what is due and was not sent waits for a transaction
+            woken.append(endpoint_id)
+        yield from sorted(woken)
 
     def next_ms(self) -> int | None:
         """When `ready` may have something; None: not before something happens."""
@@ -174,14 +210,15 @@ class Dispatcher:
 
     def put_back(self, one: Queued, now_ms: int) -> None:
         """Of a message that was `ready` and was not sent after all."""
-        queue = self._queue(one.first.endpoint_id)
+        queue = self._queue(one.endpoint_id)
         if queue.queued.get(one.webhook_id) is one:
             queue.in_flight.discard(one.webhook_id)
             queue.schedule(one)
+            one.unload()
             self._wake(queue, now_ms + LOOK_AGAIN_MS)
 
     def answered(self, one: Queued, answer: Answer, now_ms: int) -> None:
-        queue = self._queue(one.first.endpoint_id)
+        queue = self._queue(one.endpoint_id)
         if queue.queued.get(one.webhook_id) is not one:
             return  # it was cancelled meanwhile
         held = hold_ms(answer.status or 0, answer.retry_after, now_ms)
@@ -190,7 +227,7 @@ class Dispatcher:
         queue.probing = "" if is_probe else queue.probing
         self._log_attempt(queue, one, answer, now_ms)
         queue.in_flight.discard(one.webhook_id)
-        if answer.status == TOO_LARGE and one.message.format is not None and len(one.message.members) > 1:
+        if answer.status == TOO_LARGE and one.format is not None and one.members > 1:
             self._split(queue, one, now_ms)
         elif is_probe and result in (Verdict.FAILED, Verdict.GONE):
             self._after_probe(queue, one, now_ms)
@@ -207,19 +244,24 @@ class Dispatcher:
         """What is to be committed together with the position up to which deliveries were taken. Until `committed` no
         other call of it."""
         for one in self.fresh.values():
-            one.is_stored = True
             self._store(one, now_ms)
         self.fresh.clear()
         changes, self.changes = self.changes, Changes()
         return changes
 
     def committed(self, changes: Changes, now_ms: int) -> None:
+        """From now on `load` gives what was stored."""
+        for one in changes.stored:
+            one.is_committed = True
+            queue = self._queue(one.endpoint_id)
+            if one.webhook_id not in queue.in_flight and one.webhook_id not in queue.cutting:  # not sent at once
+                one.unload()
         for endpoint_id, webhook_id in changes.cuts:
             queue = self._queue(endpoint_id)
             queue.cutting.discard(webhook_id)
-            one = queue.queued.get(webhook_id)
-            if one is not None:
-                queue.schedule(one)
+            cut = queue.queued.get(webhook_id)
+            if cut is not None:
+                queue.schedule(cut)
             self._wake(queue, now_ms)
         for endpoint_id, lane in changes.dead:
             queue = self._queue(endpoint_id)
@@ -243,6 +285,7 @@ class Dispatcher:
         if one.is_stored:
             self._store(one, now_ms)
         queue.schedule(one)
+        one.unload()
 
     def _after_probe(self, queue: EndpointQueue, one: Queued, now_ms: int) -> None:
         """A probe that failed is no attempt of the message, which yet may be too old by now."""
@@ -250,53 +293,60 @@ class Dispatcher:
             self._end(queue, one, Outcome.DEAD, now_ms)
         else:
             queue.schedule(one)
+            one.unload()
 
     def _end(self, queue: EndpointQueue, one: Queued, outcome: Outcome, now_ms: int, why: str = "") -> None:
-        place = one.webhook_id, queue.endpoint_id, one.first.subscription_id
+        place = one.webhook_id, queue.endpoint_id, one.subscription_id
         self.changes.log.append(Ended(*place, one.run, outcome, now_ms, one.attempts, why))
         if outcome in (Outcome.DEAD, Outcome.OVERFLOW):
             ended = one.webhook_id, one.run, outcome, now_ms, one.attempts
             problem = one.problem or why
-            self.changes.undelivered += [Undelivered(*ended, its, one.status, problem) for its in one.message.members]
-        self._forget(one.webhook_id)
+            self.changes.undelivered += [Undelivered(*ended, its, one.status, problem) for its in one.loaded.members]
+        self._forget(one)
         if one.webhook_id in queue.queued:
             is_dead = outcome is Outcome.DEAD and bool(one.lane)
             queue.remove(one, not is_dead)
             if is_dead:
                 self.changes.dead.append((queue.endpoint_id, one.lane))
 
-    def _cut(
-        self, queue: EndpointQueue, message: Message, lane: str, now_ms: int, paused_base_ms: int, replaces: str = ""
-    ) -> Queued:
-        """A batch, which is sent once it is committed."""
-        made = Queued(message, due_ms=now_ms, lane=lane, is_stored=True, paused_base_ms=paused_base_ms)
-        assert message.format is not None
-        place = message.webhook_id, queue.endpoint_id, made.first.subscription_id
-        ids = [one.delivery_id for one in message.members]
-        self.changes.log.append(Cut(*place, message.format.value, ids, now_ms, replaces))
-        self.changes.cuts.append((queue.endpoint_id, message.webhook_id))
+    def _form(self, queue: EndpointQueue, row: Subscription, members: list[Queued], now_ms: int) -> None:
+        """A batch of deliveries that have waited for it."""
+        messages = [one.message or self.load(one.webhook_id) for one in members]
+        message = Message(self.new_id(), [its.members[0] for its in messages], row.format)
+        made = Queued(message, members[0].routed_ms, due_ms=now_ms)
+        made.lane, made.paused_base_ms = members[0].lane, members[0].paused_base_ms
+        self._cut(queue, made, now_ms)
+        for one in members:
+            self._forget(one)
+        queue.cutting.add(made.webhook_id)
+        queue.put(made)
+
+    def _cut(self, queue: EndpointQueue, made: Queued, now_ms: int, replaces: str = "") -> None:
+        """A batch is sent once its cut is committed."""
+        assert made.format is not None
+        place = made.webhook_id, queue.endpoint_id, made.subscription_id
+        ids = [one.delivery_id for one in made.loaded.members]
+        self.changes.log.append(Cut(*place, made.format.value, ids, now_ms, replaces))
+        self.changes.cuts.append((queue.endpoint_id, made.webhook_id))
         self._store(made, now_ms)
-        if not replaces:
-            for one in message.members:
-                self._forget(one.delivery_id)
-            queue.cutting.add(made.webhook_id)
-            queue.put(made)
-        return made
 
     def _split(self, queue: EndpointQueue, one: Queued, now_ms: int) -> None:
         """A batch that is too large for its receiver becomes two."""
-        sizes = halves(len(one.message.members))
+        sizes = halves(one.members)
         assert sizes is not None
-        first, second = one.message.members[: sizes[0]], one.message.members[sizes[0] :]
-        messages = [Message(self.new_id(), part, one.message.format) for part in (first, second)]
-        made = [self._cut(queue, its, one.lane, now_ms, one.paused_base_ms, one.webhook_id) for its in messages]
-        self._forget(one.webhook_id)
+        message, made = one.loaded, []
+        for part in (message.members[: sizes[0]], message.members[sizes[0] :]):
+            half = Queued(Message(self.new_id(), part, message.format), one.routed_ms, one.run, due_ms=now_ms)
+            half.lane, half.paused_base_ms = one.lane, one.paused_base_ms
+            self._cut(queue, half, now_ms, one.webhook_id)
+            made.append(half)
+        self._forget(one)
         queue.replace_first(one, made)
 
     def _cancel(self, queue: EndpointQueue, subscription_id: str | None, why: str, now_ms: int) -> None:
         """All that is pending of a subscription; None: of the endpoint."""
         for one in list(queue.queued.values()):
-            if subscription_id in (None, one.first.subscription_id):
+            if subscription_id in (None, one.subscription_id):
                 self._end(queue, one, Outcome.CANCELLED, now_ms, why)
         for name in [name for name in queue.forming if subscription_id in (None, name)]:
             for one, _ in queue.forming.pop(name).waiting:
@@ -305,37 +355,38 @@ class Dispatcher:
 
     # Small parts
 
-    def _enqueue(self, queue: EndpointQueue, one: Queued, row: Subscription, now_ms: int) -> None:
-        if is_batched(row) and one.message.format is None:
+    def _enqueue(self, queue: EndpointQueue, one: Queued, row: Subscription, envelope_bytes: int, now_ms: int) -> None:
+        if is_forming(one, row):
             one.is_cut = False
-            queue.forming.setdefault(one.first.subscription_id, Forming()).add(one, now_ms)
+            its = Waiting(envelope_bytes, now_ms, one.tenant)
+            queue.forming.setdefault(one.subscription_id, Forming()).add(one, its)
             queue.bytes += one.bytes
         else:
             one.is_cut = True
             queue.put(one)
         self._wake(queue, now_ms)
 
-    def _single(self, queue: EndpointQueue, delivery: Delivery, row: Subscription | None, now_ms: int) -> Queued:
-        message = Message(delivery.delivery_id, [delivery], None)
-        return Queued(message, due_ms=0, lane=lane_of(delivery, row), paused_base_ms=queue.paused_ms(now_ms))
-
     def _log_attempt(self, queue: EndpointQueue, one: Queued, answer: Answer, now_ms: int) -> None:
         one.status, one.problem = answer.status, answer.problem
         self.changes.log.append(
             Attempt(
-                one.webhook_id, queue.endpoint_id, one.first.subscription_id, one.run, one.attempts + 1, now_ms,
+                one.webhook_id, queue.endpoint_id, one.subscription_id, one.run, one.attempts + 1, now_ms,
                 answer.took_ms, answer.status, answer.problem, answer.text,
             )
         )  # fmt: skip
 
     def _store(self, one: Queued, now_ms: int) -> None:
-        queue = self._queue(one.first.endpoint_id)
-        self.changes.pending[one.webhook_id] = pending.to_json(one, queue.paused_ms(now_ms))
+        paused_ms = self._queue(one.endpoint_id).paused_ms(now_ms)
+        self.changes.pending.update(pending.to_records(one, paused_ms))
+        if not one.is_stored:
+            one.is_stored = True
+            self.changes.stored.append(one)
 
-    def _forget(self, webhook_id: str) -> None:
-        """A tombstone, unless it never stood in the topic."""
-        if self.fresh.pop(webhook_id, None) is None:
-            self.changes.pending[webhook_id] = None
+    def _forget(self, one: Queued) -> None:
+        """Tombstones, unless it never stood in the topic."""
+        self.fresh.pop(one.webhook_id, None)
+        if one.is_stored:
+            self.changes.pending.update(dict.fromkeys(pending.keys(one.webhook_id, one.parts)))
 
     def _set_breaker(self, queue: EndpointQueue, breaker: Breaker, now_ms: int) -> None:
         before, queue.breaker = queue.breaker, breaker
@@ -358,3 +409,9 @@ class Dispatcher:
         if known_ms is None or wake_ms < known_ms:
             self._wake_ms[queue.endpoint_id] = wake_ms
             heapq.heappush(self._wakes, (wake_ms, queue.endpoint_id))
+
+
+def _first_of(names: dict[str, None]) -> str:
+    name = next(iter(names))
+    del names[name]
+    return name

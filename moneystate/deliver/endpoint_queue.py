@@ -11,8 +11,7 @@ from typing import Final
 
 from moneystate.deliver.batches import Waiting, cut
 from moneystate.deliver.breaker import Breaker, Status
-from moneystate.deliver.envelopes import envelope
-from moneystate.deliver.pending import Queued
+from moneystate.deliver.pending import FIRST_RUN, Queued
 from moneystate.deliver.records import Delivery
 from moneystate.deliver.rows import Endpoint, Mode, Ordering, Subscription
 
@@ -27,8 +26,7 @@ class Forming:
     bytes: int = 0
     tenants: Counter[str | None] = field(default_factory=Counter)
 
-    def add(self, one: Queued, now_ms: int) -> None:
-        its = Waiting(len(envelope(one.first)), now_ms, one.first.tenant)
+    def add(self, one: Queued, its: Waiting) -> None:
         self.waiting.append((one, its))
         self.tenants[its.tenant] += 1
         self.bytes += its.bytes
@@ -101,7 +99,7 @@ class EndpointQueue:
             self.schedule(one)
 
     def schedule(self, one: Queued) -> None:
-        entry = (one.due_ms, one.first.time_ms, next(self._numbers), one.webhook_id)
+        entry = (one.due_ms, one.time_ms, next(self._numbers), one.webhook_id)
         heapq.heappush(self._due, entry)
 
     def remove(self, one: Queued, is_released: bool = True) -> None:
@@ -140,7 +138,7 @@ class EndpointQueue:
         """After the breaker has closed: all that waits is due, the oldest first."""
         for one in self._heads():
             one.due_ms = min(one.due_ms, now_ms)
-        self._due = [(one.due_ms, one.first.time_ms, next(self._numbers), one.webhook_id) for one in self._heads()]
+        self._due = [(one.due_ms, one.time_ms, next(self._numbers), one.webhook_id) for one in self._heads()]
         heapq.heapify(self._due)
 
     def may_send(self, now_ms: int) -> bool:
@@ -240,5 +238,6 @@ def lane_of(delivery: Delivery, row: Subscription | None) -> str:
     return delivery.subscription_id + ("\0" + (delivery.tenant or "") if row.ordering is Ordering.TENANT else "")
 
 
-def is_batched(row: Subscription | None) -> bool:
-    return row is not None and row.mode is Mode.BATCH
+def is_forming(one: Queued, row: Subscription | None) -> bool:
+    """Whether it waits for its batch. What is sent again goes as it went before."""
+    return row is not None and row.mode is Mode.BATCH and one.format is None and one.run == FIRST_RUN

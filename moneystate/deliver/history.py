@@ -18,6 +18,7 @@ from moneystate.deliver.records import Delivery, NotADelivery, from_fields
 
 LOG, UNDELIVERED, COMMANDS = "delivery-log", "undelivered", "delivery-commands"
 KIND: Final = "kind"
+RECORD_BYTES: Final = 12 * 1024 * 1024  # the largest: one that holds a delivery of 8 MiB, with its event in Base64
 
 
 class NotARecord(Exception):

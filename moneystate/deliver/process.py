@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import socket
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 import psutil
 
 from moneystate.deliver import history, pending, statuses
 from moneystate.deliver.addresses import Addresses
+from moneystate.deliver.history import RECORD_BYTES
 from moneystate.deliver.router_schemas import delivery_reader
 from moneystate.deliver.rows import UrlRules
 from moneystate.deliver.secrets import Store, open_store
@@ -35,6 +37,7 @@ class DeliverOptions:
     allow_http: bool = False
     networks: tuple[str, ...] = ()
     max_connections: int = 1_000
+    index: str = ""  # folder; empty: a temporary one
     create_topics: bool = True
     replication: Replication = AS_THE_BROKER
     kafka_config: dict[str, str] = field(default_factory=dict)
@@ -73,9 +76,11 @@ def prepare(options: DeliverOptions) -> None:
     prefix = options.topic_prefix
     wanted = [
         TopicSpec(prefix + history.LOG, partitions, exactly=True, retention_ms=LOG_MS),
-        TopicSpec(prefix + history.UNDELIVERED, partitions, exactly=True, retention_ms=LOG_MS),
+        TopicSpec(
+            prefix + history.UNDELIVERED, partitions, exactly=True, retention_ms=LOG_MS, message_bytes=RECORD_BYTES
+        ),
         TopicSpec(prefix + history.COMMANDS, partitions, exactly=True),
-        TopicSpec(prefix + pending.PENDING, partitions, compacted=True, exactly=True),
+        TopicSpec(prefix + pending.PENDING, partitions, compacted=True, exactly=True, message_bytes=RECORD_BYTES),
         TopicSpec(prefix + statuses.STATUSES, partitions, compacted=True, exactly=True),
     ]
     ensure_topics(admin, wanted, options.create_topics, options.replication)
@@ -85,6 +90,7 @@ def made_worker(options: DeliverOptions) -> Worker:
     """Raises ConfigError."""
     config = WorkerConfig(
         options.bootstrap_servers, options.group, options.worker_id, delivery_reader(options.router),
-        UrlRules(options.allow_http), options.store(), options.topic_prefix, options.kafka_config,
+        UrlRules(options.allow_http), options.store(), options.topic_prefix,
+        Path(options.index) if options.index else None, options.kafka_config,
     )  # fmt: skip
     return Worker(config, Sender(options.addresses(), options.max_connections))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from moneystate.deliver.history import Attempt, Cut, Ended, LogRecord, Redeliver, Redelivered
@@ -27,16 +27,18 @@ class Past:
 
 
 class Chronicle:
-    """The messages of a partition's log, and the test messages that were sent."""
+    """The messages of endpoints in a partition's log, and the test messages that were sent."""
 
-    def __init__(self) -> None:
+    def __init__(self, endpoints: Collection[str]) -> None:
+        self.endpoints = endpoints
         self.past: dict[str, Past] = {}
         self.attempted: set[str] = set()
 
     def take(self, one: LogRecord) -> None:
+        if one.endpoint_id not in self.endpoints:
+            return
         if isinstance(one, Cut):
-            self.past[one.webhook_id] = Past(one.webhook_id, one.endpoint_id, one.members, one.format)
-            self.past.pop(one.replaces, None)
+            self._cut(one)
             return
         if isinstance(one, Attempt):
             self.attempted.add(one.webhook_id)
@@ -48,6 +50,14 @@ class Chronicle:
             its.commands.add(one.command_id)
         elif isinstance(one, Ended):
             its.outcome, its.ended_ms = one.outcome, one.at_ms
+
+    def _cut(self, one: Cut) -> None:
+        """A half goes on with the run of its whole, which has no outcome then."""
+        made = Past(one.webhook_id, one.endpoint_id, one.members, one.format)
+        whole = self.past.get(one.replaces)
+        if whole is not None:
+            made.run, made.commands = whole.run, set(whole.commands)
+        self.past[one.webhook_id] = made
 
     def chosen(self, command: Redeliver) -> Iterator[Past]:
         """The messages of a command that it has not sent again yet, in the order of the log."""
@@ -66,8 +76,8 @@ def _is_meant(its: Past, command: Redeliver) -> bool:
     return (since is None or its.ended_ms >= since) and (until is None or its.ended_ms < until)
 
 
-def chronicle_of(log: Iterable[LogRecord]) -> Chronicle:
-    made = Chronicle()
+def chronicle_of(log: Iterable[LogRecord], endpoints: Collection[str]) -> Chronicle:
+    made = Chronicle(endpoints)
     for one in log:
         made.take(one)
     return made

@@ -58,8 +58,15 @@ def request_of(message: Message, endpoint: Endpoint, secrets: Mapping[str, str],
         **_authorization(endpoint, secrets),
         **signed(keys, message.webhook_id, now_ms, content),
     }
-    hidden = tuple(secrets[name] for name in named_secrets(endpoint))
-    return Request(endpoint.url, headers, content, endpoint.timeout_ms, hidden)
+    return Request(endpoint.url, headers, content, endpoint.timeout_ms, _hidden(endpoint, secrets))
+
+
+def _hidden(endpoint: Endpoint, secrets: Mapping[str, str]) -> tuple[str, ...]:
+    """What no answer that is kept may show, in each form that a request has."""
+    values = [secrets[name] for name in named_secrets(endpoint)]
+    if endpoint.auth.kind is AuthKind.BASIC:
+        values.append(_base64(secrets[endpoint.auth.secret]))
+    return tuple(values)
 
 
 def _key(name: str, secrets: Mapping[str, str]) -> bytes:
@@ -85,5 +92,9 @@ def _authorization(endpoint: Endpoint, secrets: Mapping[str, str]) -> dict[str, 
     if auth.kind is AuthKind.HEADER:
         return {auth.header: value}
     if auth.kind is AuthKind.BASIC:
-        return {"authorization": "Basic " + base64.b64encode(value.encode()).decode()}
+        return {"authorization": f"Basic {_base64(value)}"}
     return {"authorization": f"Bearer {value}"}
+
+
+def _base64(value: str) -> str:
+    return base64.b64encode(value.encode()).decode()

@@ -11,6 +11,7 @@ import contextlib
 import socket
 import ssl
 import time
+import weakref
 from typing import Final
 
 import aiohttp
@@ -19,6 +20,7 @@ from yarl import URL
 from moneystate.deliver.addresses import Addresses
 from moneystate.deliver.answers import readable
 from moneystate.deliver.attempts import Answer, Request
+from moneystate.deliver.connections import Connections
 
 MOST_ANSWER_BYTES: Final = 500  # of a body that are read, as they are on the wire
 ANSWER_S: Final = 1.0  # in which they must come
@@ -32,25 +34,34 @@ class RefusedAddress(OSError):
 
 
 class Sender:
-    """Up to `most` connections at a time, in one event loop. Call `close` at the end."""
+    """It has up to `connections.most` requests at a time, as its caller sees to, in one event loop. Call `close` at the
+    end."""
 
     def __init__(self, addresses: Addresses, most: int, tls: ssl.SSLContext | None = None) -> None:
         """`tls` None: the system's authorities."""
+        self.connections = Connections(most, lambda: len(self._sockets))
         self._addresses = addresses
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()  # those of open connections
+        self._tls = tls
+        self._kept, self._closed = self._new_session(keeps=True), self._new_session(keeps=False)
+
+    def _new_session(self, keeps: bool) -> aiohttp.ClientSession:
+        """`keeps`: connections are used again. No request waits for a connection in a session."""
         connector = aiohttp.TCPConnector(
-            limit=most, limit_per_host=0, keepalive_timeout=IDLE_S, ssl=True if tls is None else tls,
-            socket_factory=self._socket,
+            limit=0, limit_per_host=0, keepalive_timeout=IDLE_S if keeps else None, force_close=not keeps,
+            ssl=True if self._tls is None else self._tls, socket_factory=self._socket,
         )  # fmt: skip
-        self._session = aiohttp.ClientSession(
+        return aiohttp.ClientSession(
             connector=connector, timeout=NEVER, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False,
             trust_env=False, skip_auto_headers=("User-Agent", "Accept"), headers={"Accept-Encoding": "identity"},
         )  # fmt: skip
 
     async def send(self, request: Request) -> Answer:
         begun = time.monotonic()
+        session = self._closed if self.connections.is_scarce else self._kept
         try:
             async with asyncio.timeout(request.timeout_ms / 1_000):
-                response = await self._session.post(
+                response = await session.post(
                     URL(request.url, encoded=True), data=request.body, headers=request.headers, allow_redirects=False
                 )
         except TimeoutError:
@@ -66,7 +77,8 @@ class Sender:
         return Answer(response.status, took_ms, response.headers.get("Retry-After"), shown)
 
     async def close(self) -> None:
-        await self._session.close()
+        await self._kept.close()
+        await self._closed.close()
 
     def _socket(self, info: AddressInfo) -> socket.socket:
         """Called for each connection, so an address that has changed since it was looked up is checked, too."""
@@ -74,7 +86,9 @@ class Sender:
         refusal = self._addresses.refusal(str(address[0]))
         if refusal:
             raise RefusedAddress(refusal)
-        return socket.socket(family=family, type=kind, proto=protocol)
+        made = socket.socket(family=family, type=kind, proto=protocol)
+        self._sockets.add(made)
+        return made
 
 
 async def _beginning(response: aiohttp.ClientResponse) -> bytes:

@@ -77,12 +77,26 @@ class Leftovers:
         self._admin = admin_client(bootstrap_servers, extra)
         self._reader = RangeReader(bootstrap_servers, extra, GROUP)
 
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """Another thread may call it: what is being read ends before its end."""
+        self._is_stopped = True
+
     def latest(self, topic: str, partition: int) -> dict[bytes, bytes]:
         """The last value of each key that has one."""
         values: dict[bytes, bytes] = {}
-        for message in self._messages(topic, partition, 0):
-            _take(values, message)
+        for key, value in self.records(topic, partition):
+            if value is None:
+                values.pop(key, None)
+            else:
+                values[key] = value
         return values
+
+    def records(self, topic: str, partition: int) -> Iterator[tuple[bytes, bytes | None]]:
+        """Keys and values, those of a key in their order."""
+        for message in self._messages(topic, partition, 0):
+            yield message.key() or b"", message.value()
 
     def values(self, topic: str, partition: int, offset: int) -> Iterator[tuple[int, bytes | None]]:
         """Offsets and values from an offset on."""
@@ -92,12 +106,7 @@ class Leftovers:
     def _messages(self, topic: str, partition: int, offset: int) -> Iterator[Message]:
         tp = topic, partition
         start, end = max(offset, log_starts(self._admin, [tp])[tp]), log_ends(self._admin, [tp])[tp]
-        return self._reader.read([Range(topic, partition, start, end)])
-
-
-def _take(values: dict[bytes, bytes], message: Message) -> None:
-    key, value = message.key() or b"", message.value()
-    if value is None:
-        values.pop(key, None)
-    else:
-        values[key] = value
+        for message in self._reader.read([Range(topic, partition, start, end)]):
+            if self._is_stopped:
+                return
+            yield message

@@ -2,7 +2,8 @@
 
 Kafka's clients block, so their calls run one after the other in a thread. Meanwhile the requests run in the event loop.
 A turn reads, sends what is due, and at most every 200 ms commits: the log, what is pending, what is undelivered, and
-the positions, in one transaction. A request starts only while the group counts the worker as a member.
+the positions, in one transaction. A request starts only while the group counts the worker as a member. Commands are
+read in a thread of their own.
 """
 
 from __future__ import annotations
@@ -12,21 +13,26 @@ import random
 import secrets as random_ids
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, TypeVar
 
 from moneystate.deliver import history, pending, statuses
 from moneystate.deliver.attempts import Answer
 from moneystate.deliver.book import ENDPOINTS, SUBSCRIPTIONS, Book
-from moneystate.deliver.breaker import Status
+from moneystate.deliver.breaker import Breaker, Status
 from moneystate.deliver.command_reader import CommandReader
-from moneystate.deliver.dispatcher import Dispatcher
-from moneystate.deliver.history import Ended, NotARecord
+from moneystate.deliver.dispatcher import Changes, Dispatcher
+from moneystate.deliver.history import COMMANDS, RECORD_BYTES, Command, Ended, NotARecord
 from moneystate.deliver.metrics import Metrics, Standing
+from moneystate.deliver.obeying import Obeyer
 from moneystate.deliver.pending import Queued
+from moneystate.deliver.pending_store import PendingStore
 from moneystate.deliver.records import Delivery, DeliveryReader, NotADelivery
 from moneystate.deliver.requests import Message, NoSecret, named_secrets, request_of
 from moneystate.deliver.rows import Endpoint, UrlRules
@@ -62,19 +68,30 @@ class WorkerConfig:
     rules: UrlRules
     secrets: Store | None = None
     prefix: str = ""
+    folder: Path | None = None  # of the index; None: a temporary one
     extra: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
 class Own:
-    """A partition of this worker. `held`: deliveries that wait for their rows; `position`: the next one to take."""
+    """A partition of this worker. `held`: deliveries that wait for their rows, with offset and time of their records;
+    `position`: the next one to take."""
 
     dispatcher: Dispatcher
     position: int
     committed: int
-    commands: int = 0  # the next one to read
+    commands: int  # the next one to read
+    commands_committed: int
     room: int = LEAST_ROOM  # to take before the next transaction, which stores what has not ended
-    held: deque[tuple[int, Delivery | None]] = field(default_factory=deque)
+    held: deque[tuple[int, int, Delivery | None]] = field(default_factory=deque)
+
+
+@dataclass(frozen=True)
+class Left:
+    """What an earlier worker has left of a partition, beside what is pending."""
+
+    breakers: list[tuple[str, Breaker]]
+    commands: int  # the next one to read
 
 
 class Worker:
@@ -95,12 +112,17 @@ class Worker:
         self._renewed_s = float("-inf")
         self._failure: BaseException | None = None
         self._thread = ThreadPoolExecutor(1, "kafka")
+        self._folder = ExitStack()
+        self._store: PendingStore
+        self._sends = 0
+        self._waiting: list[asyncio.Future[None]] = []  # for a transaction
+        self._obeying: asyncio.Task[None] | None = None
+        self._commands_s = 0.0
         self._deliveries: GroupReader
         self._writer: GroupWriter
         self._tables: Tables
         self._leftovers: Leftovers
-        self._commands: CommandReader
-        self._commands_s = 0.0
+        self._obeyer: Obeyer
 
     def stop(self) -> None:
         self.is_stopping = True
@@ -128,10 +150,12 @@ class Worker:
                 await self._end()
             finally:
                 self._drop()
+                self._obeyer.close()
                 await self._kafka(self._close)
         finally:
             await self.sender.close()
             self._thread.shutdown()
+            self._folder.close()
 
     async def _end(self) -> None:
         if self.requests:
@@ -148,8 +172,12 @@ class Worker:
             self.book.take(row)
         self.book.reached(self._tables.positions)
         _log.info("rows read", endpoints=len(self.book.endpoints), subscriptions=len(self.book.subscriptions))
+        folder = c.folder or Path(self._folder.enter_context(TemporaryDirectory(prefix="moneystate-deliver-")))
+        self._store = PendingStore(folder)
+        self._folder.callback(self._store.close)
         self._leftovers = Leftovers(c.bootstrap_servers, c.extra)
-        self._commands = CommandReader(self._leftovers, c.prefix, c.prefix + DELIVERIES, c.reader)
+        topics = Leftovers(c.bootstrap_servers, c.extra)
+        self._obeyer = Obeyer(CommandReader(topics, c.prefix, c.prefix + DELIVERIES, c.reader))
         self._writer = self._new_writer()
         self._deliveries = GroupReader(
             c.bootstrap_servers, c.extra, c.group, c.prefix + DELIVERIES, "deliveries",
@@ -159,7 +187,8 @@ class Worker:
 
     def _new_writer(self) -> GroupWriter:
         c = self.config
-        return GroupWriter(c.bootstrap_servers, c.extra, f"{c.group}-{c.worker_id}", c.prefix + history.LOG, "deliver")
+        transactional_id, topic = f"{c.group}-{c.worker_id}", c.prefix + history.LOG
+        return GroupWriter(c.bootstrap_servers, c.extra, transactional_id, topic, "deliver", RECORD_BYTES)
 
     def _close(self) -> None:
         self._deliveries.close()
@@ -183,10 +212,9 @@ class Worker:
         self._send()
         if time.monotonic() - self._committed_s >= COMMIT_S:
             await self._commit()
-        if time.monotonic() - self._commands_s >= COMMANDS_S:
-            await self._obey()
+        self._look_for_commands()
 
-    def _read(self) -> tuple[list[Any], list[Row], Assignment | None, dict[int, tuple[list[Queued], list[Any]]]]:
+    def _read(self) -> tuple[list[Any], list[Row], Assignment | None, dict[int, Left]]:
         """In the thread: records, rows, and what is left of newly assigned partitions."""
         before = self._deliveries.assignment
         self._deliveries.pause(sum(len(own.held) for own in self.partitions.values()) >= MOST_HELD)
@@ -194,35 +222,41 @@ class Worker:
         assignment = self._deliveries.assignment
         left = {}
         if assignment is not before and assignment is not None:
+            self._store.keep_only(assignment.starts)
             left = {partition: self._left_of(partition) for partition in assignment.starts}
         return polled.messages, list(self._tables.read(0.0)), assignment, left
 
-    def _left_of(self, partition: int) -> tuple[list[Queued], list[Any]]:
+    def _left_of(self, partition: int) -> Left:
         prefix = self.config.prefix
-        waiting = [_read_or_none(pending.from_json, value)
-                   for value in self._leftovers.latest(prefix + pending.PENDING, partition).values()]  # fmt: skip
+        self._store.rebuild(partition, self._leftovers.records(prefix + pending.PENDING, partition))
         breakers = [_read_or_none(statuses.from_json, value)
                     for value in self._leftovers.latest(prefix + statuses.STATUSES, partition).values()]  # fmt: skip
-        return [one for one in waiting if one is not None], [one for one in breakers if one is not None]
+        commands = self._deliveries.committed(prefix + COMMANDS, partition)
+        return Left([one for one in breakers if one is not None], commands or 0)
 
-    def _begin(self, assignment: Assignment | None, left: dict[int, tuple[list[Queued], list[Any]]]) -> None:
+    def _begin(self, assignment: Assignment | None, left: dict[int, Left]) -> None:
         """What was under way belongs to whoever has the partitions now."""
         self._drop()
         self.assignment = assignment
         self.lease_until_s, self._renewed_s = 0.0, float("-inf")
         now_ms = _now_ms()
         for partition, start in ({} if assignment is None else assignment.starts).items():
-            dispatcher = Dispatcher(lambda: random.uniform(-1, 1), lambda: f"msg_{random_ids.token_hex(32)}")
-            waiting, breakers = left.get(partition, ([], []))
-            for endpoint_id, breaker in breakers:
+            dispatcher = Dispatcher(_spread, _new_id, partial(self._store.load, partition))
+            its = left[partition]
+            for endpoint_id, breaker in its.breakers:
                 dispatcher.status(endpoint_id, breaker)
-            for one in waiting:
-                self._introduce(dispatcher, one.first, now_ms)
-            dispatcher.restore(waiting, now_ms)
-            self.partitions[partition] = Own(dispatcher, start, start)
-        _log.info("partitions", own=sorted(self.partitions), pending=sum(len(its[0]) for its in left.values()))
+            dispatcher.restore(self._introduced(dispatcher, self._store.left(partition, _damaged), now_ms), now_ms)
+            self.partitions[partition] = Own(dispatcher, start, start, its.commands, its.commands)
+        _log.info("partitions", own=sorted(self.partitions), pending=self.standing().pending)
+
+    def _introduced(self, dispatcher: Dispatcher, left: Iterator[Queued], now_ms: int) -> Iterator[Queued]:
+        for one in left:
+            self._introduce(dispatcher, one.loaded.members[0], now_ms)
+            yield one
 
     def _drop(self) -> None:
+        if self._obeying is not None:
+            self._obeying.cancel()
         for task in self.requests:
             task.cancel()
         self.requests.clear()
@@ -261,84 +295,108 @@ class Worker:
             place = f"{message.topic()}/{message.partition()}/{message.offset()}"
             _log.error(f"{place}: expected a delivery, but {e}. It is left out.")
             delivery = None
-        own.held.append((message.offset(), delivery))
+        own.held.append((message.offset(), message.timestamp()[1], delivery))
 
     def _take(self) -> None:
         """Deliveries whose rows are known, those of a partition in order."""
         now_ms = _now_ms()
         for own in self.partitions.values():
-            while own.held and len(own.dispatcher.fresh) < own.room and self._knows(own.held[0][1]):
-                offset, delivery = own.held.popleft()
+            while own.held and len(own.dispatcher.fresh) < own.room and self._knows(own.held[0][2]):
+                offset, routed_ms, delivery = own.held.popleft()
                 own.position = offset + 1
                 if delivery is not None:
                     self._introduce(own.dispatcher, delivery, now_ms)
-                    own.dispatcher.take(delivery, now_ms)
+                    own.dispatcher.take(delivery, routed_ms, now_ms)
 
     def _knows(self, delivery: Delivery | None) -> bool:
         """Whether the rows of a delivery have been read. None: it is no delivery."""
         return delivery is None or self.book.has(delivery)
 
+    # Commands
+
+    def _look_for_commands(self) -> None:
+        """Beside the turns, as it may take long."""
+        if self._obeying is None and time.monotonic() - self._commands_s >= COMMANDS_S:
+            self._obeying = asyncio.create_task(self._obey())
+            self._obeying.add_done_callback(self._obeyed)
+
+    def _obeyed(self, task: asyncio.Task[None]) -> None:
+        self._obeying, self._commands_s = None, time.monotonic()
+        self._keep_failure(task)
+
     async def _obey(self) -> None:
-        """Sends again what commands ask for, once all that was sent before is in the log."""
-        self._commands_s, assignment = time.monotonic(), self.assignment
         for partition, own in list(self.partitions.items()):
-            commands, after = await self._kafka(partial(self._commands.after, partition, own.commands))
+            commands, after = await self._obeyer.after(partition, own.commands)
             if commands:
-                await self._commit()  # the log then has all that was sent again before
-                again = await self._kafka(partial(self._commands.meant, partition, commands))
-            else:
-                again = []
-            if self.assignment is not assignment:
-                return
+                await self._begin_again(partition, own, commands)
             own.commands = after
-            now_ms = _now_ms()
-            for one in again:
-                if one.run:
-                    self._introduce(own.dispatcher, one.message.members[0], now_ms)
-                    own.dispatcher.redeliver(one.message, one.run, one.command_id, now_ms)
-                else:
-                    self._start(self._test(own.dispatcher, one.message))
-        self._send()
+
+    async def _begin_again(self, partition: int, own: Own, commands: list[Command]) -> None:
+        """Sends again what commands ask for, once all that was sent before is in the log."""
+        await self._next_commit()
+        again = await self._obeyer.meant(partition, commands)
+        now_ms = _now_ms()
+        for one in again:
+            if one.run:
+                self._introduce(own.dispatcher, one.message.members[0], now_ms)
+                own.dispatcher.redeliver(one.message, one.run, one.command_id, now_ms)
+            else:
+                self.sender.connections.used += 1
+                self._start(self._test(own.dispatcher, one.message))
+
+    async def _next_commit(self) -> None:
+        """Until a transaction that begins from now on has been committed."""
+        committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(committed)
+        await committed
 
     async def _test(self, dispatcher: Dispatcher, message: Message) -> None:
         """A message that has one attempt and no outcome."""
         endpoint = self.book.endpoint(message.members[0].endpoint_id).row
         if endpoint is None or not self._has_lease():
             return
-        answer = await self._answer(Queued(message, 0), endpoint)
+        answer = await self._answer(message, endpoint)
         dispatcher.tested(message, answer, _now_ms())
 
     # Requests
 
     def _send(self) -> None:
-        """What is due, as long as the group counts this worker in."""
+        """What is due, as long as the group counts this worker in. Partitions take turns to be the first."""
         now_ms = _now_ms()
-        for own in self.partitions.values():
+        self._sends += 1
+        dispatchers = [own.dispatcher for own in self.partitions.values()]
+        first = self._sends % max(1, len(dispatchers))
+        for dispatcher in dispatchers[first:] + dispatchers[:first]:
             if not self._has_lease():
                 return
-            for endpoint, one in own.dispatcher.ready(now_ms):
-                self._start(self._attempt(own.dispatcher, endpoint, one))
+            for endpoint, one in dispatcher.ready(now_ms, self.sender.connections):
+                self._start(self._attempt(dispatcher, endpoint, one))
 
     def _start(self, attempt: Coroutine[Any, Any, None]) -> None:
+        """It has a connection until it ends."""
         task = asyncio.create_task(attempt)
         self.requests.add(task)
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
+        self.sender.connections.used -= 1
         self.requests.discard(task)
+        self._keep_failure(task)
+        self._send()
+
+    def _keep_failure(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and task.exception() is not None:
             self._failure = self._failure or task.exception()
 
     async def _attempt(self, dispatcher: Dispatcher, endpoint: Endpoint, one: Queued) -> None:
-        if not self._has_lease():
+        if self._has_lease():
+            dispatcher.answered(one, await self._answer(one.loaded, endpoint), _now_ms())
+        else:
             dispatcher.put_back(one, _now_ms())
-            return
-        dispatcher.answered(one, await self._answer(one, endpoint), _now_ms())
-        self._send()
 
-    async def _answer(self, one: Queued, endpoint: Endpoint) -> Answer:
+    async def _answer(self, message: Message, endpoint: Endpoint) -> Answer:
         try:
-            request = request_of(one.message, endpoint, self._values(endpoint), _now_ms())
+            request = request_of(message, endpoint, self._values(endpoint), _now_ms())
         except NoSecret as e:
             return Answer(None, 0, problem=str(e))
         answer = await self.sender.send(request)
@@ -366,24 +424,40 @@ class Worker:
         assignment = self.assignment
         if assignment is None:
             return
+        waiting, self._waiting = self._waiting, []
         now_ms = _now_ms()
         changes = {partition: own.dispatcher.collect(now_ms) for partition, own in self.partitions.items()}
         prefix = self.config.prefix
         records = [one for p, its in changes.items() for one in records_of(its, prefix, p, now_ms)]
-        wrote = {one.partition for one in records}
-        offsets = {
-            partition: own.position for partition, own in self.partitions.items()
-            if partition in wrote or own.position != own.committed
-        }  # fmt: skip
-        is_written = not offsets or await self._kafka(lambda: self._written(records, offsets, assignment))
-        if offsets:
+        positions = self._positions({one.partition for one in records})
+        is_written = not positions or await self._kafka(lambda: self._written(records, changes, positions, assignment))
+        if positions:
             self.metrics.transactions.labels("committed" if is_written else "aborted").inc()
-        if not is_written:
+        if is_written:
+            self._after_commit(changes, positions, assignment)
+            for one in waiting:
+                one.set_result(None)
+        else:
             self._drop()
             self.assignment = None
             await self._kafka(self._lose)
-            return
-        now_ms = _now_ms()
+
+    def _positions(self, wrote: set[int | None]) -> dict[tuple[str, int], int]:
+        """Those of the partitions that are written for or have moved. A transaction that writes for a partition holds
+        its position, so that it is refused once others have the partition."""
+        prefix = self.config.prefix
+        positions = {}
+        for partition, own in self.partitions.items():
+            if partition in wrote or own.position != own.committed or own.commands != own.commands_committed:
+                positions[prefix + DELIVERIES, partition] = own.position
+            if own.commands != own.commands_committed:
+                positions[prefix + COMMANDS, partition] = own.commands
+        return positions
+
+    def _after_commit(
+        self, changes: dict[int, Changes], positions: dict[tuple[str, int], int], assignment: Assignment
+    ) -> None:
+        now_ms, prefix = _now_ms(), self.config.prefix
         for partition, its in changes.items():
             ended = [one for one in its.log if isinstance(one, Ended)]
             for one in ended:
@@ -391,16 +465,24 @@ class Worker:
             own = self.partitions.get(partition)
             if own is not None and self.assignment is assignment:
                 own.room = max(LEAST_ROOM, 2 * len(ended))
-                own.committed = offsets.get(partition, own.committed)
+                own.committed = positions.get((prefix + DELIVERIES, partition), own.committed)
+                own.commands_committed = positions.get((prefix + COMMANDS, partition), own.commands_committed)
                 own.dispatcher.committed(its, now_ms)
 
-    def _written(self, records: list[Written], offsets: dict[int, int], assignment: Assignment) -> bool:
+    def _written(
+        self, records: list[Written], changes: dict[int, Changes], positions: dict[tuple[str, int], int],
+        assignment: Assignment,
+    ) -> bool:  # fmt: skip
         try:
-            return self._writer.write(self.config.prefix + DELIVERIES, records, offsets, assignment)
+            if not self._writer.write(records, positions, assignment):
+                return False
         except Fenced as e:
             _log.warning("producer fenced", reason=str(e))
             self._writer = self._new_writer()
             return False
+        for partition, its in changes.items():
+            self._store.apply(partition, its.pending)
+        return True
 
     def _lose(self) -> None:
         """The group has given the partitions to others, or the broker refused the transaction."""
@@ -424,11 +506,23 @@ class Worker:
         self.lease_until_s = begun + self.session_s
 
 
+def _damaged(problem: str) -> None:
+    _log.error(f"a record of the workers: {problem}. It is left out.")
+
+
+def _spread() -> float:
+    return random.uniform(-1, 1)
+
+
+def _new_id() -> str:
+    return f"msg_{random_ids.token_hex(32)}"
+
+
 def _read_or_none(read: Callable[[bytes], T], value: bytes) -> T | None:
     try:
         return read(value)
     except NotARecord as e:
-        _log.error(f"a record of the workers: {e}. It is left out.")
+        _damaged(str(e))
         return None
 
 

@@ -10,7 +10,7 @@ partition, which asks for the committed offsets, waits until the transaction has
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -19,6 +19,7 @@ from moneystate.errors import BrokerError, RetentionError
 from moneystate.kafka.client import admin_client, advice, base_config, consumer_config, is_passing, new_client, reason
 from moneystate.kafka.failpoints import failpoint
 from moneystate.kafka.offsets import log_starts
+from moneystate.kafka.sizes import PRODUCER_BYTES, PRODUCER_SETTING
 
 CALL_S = 30.0
 # After this time the broker aborts the transaction of a killed worker. Its successors, and the job that reads the
@@ -144,6 +145,11 @@ class GroupReader:
                 f"{self.topic}: expected to be a member of group {self.group}, but {reason(e)}.", "check the broker."
             ) from None
 
+    def committed(self, topic: str, partition: int) -> int | None:
+        """What the group has committed of another topic. None: nothing. Raises BrokerError."""
+        offset = self._committed([TopicPartition(topic, partition)])[partition]
+        return None if offset < 0 else offset
+
     def close(self) -> None:
         """Leaves the group, so that others get the partitions at once."""
         self._consumer.close()
@@ -221,9 +227,10 @@ class GroupWriter:
     """The transactional producer. `name`: of its failpoints; `topic`: what errors name."""
 
     def __init__(
-        self, bootstrap_servers: str, extra: dict[str, str], transactional_id: str, topic: str, name: str = "lookup"
-    ) -> None:
-        """Raises BrokerError."""
+        self, bootstrap_servers: str, extra: dict[str, str], transactional_id: str, topic: str, name: str = "lookup",
+        message_bytes: int = PRODUCER_BYTES,
+    ) -> None:  # fmt: skip
+        """`message_bytes`: the largest record. Raises BrokerError."""
         self.topic = topic
         self.name = name
         self._written = 0
@@ -235,7 +242,7 @@ class GroupWriter:
                 "transactional.id": transactional_id,
                 "partitioner": "murmur2_random",
                 "linger.ms": 0,
-                "message.max.bytes": 8 * 1024 * 1024,  # like the job's producers, so that every record can be answered
+                PRODUCER_SETTING: message_bytes,  # by default that of a job, so that every record can be answered
             },
         )
         try:
@@ -243,10 +250,11 @@ class GroupWriter:
         except KafkaException as e:
             raise self._failed("to begin transactions", e) from None
 
-    def write(self, source: str, records: Iterable[Written], offsets: dict[int, int], assignment: Assignment) -> bool:
-        """Writes records and the consumer offsets of the topic `source` in one transaction. False: the
-        group or the broker refused it, and nothing was written. Raises Fenced, and BrokerError if the broker remains
-        unavailable."""
+    def write(
+        self, records: Iterable[Written], positions: Mapping[tuple[str, int], int], assignment: Assignment
+    ) -> bool:
+        """Writes records and consumer offsets, by topic and partition, in one transaction. False: the group or the
+        broker refused it, and nothing was written. Raises Fenced, and BrokerError if the broker remains unavailable."""
         number = self._written
         try:
             self._producer.begin_transaction()
@@ -255,8 +263,8 @@ class GroupWriter:
                 self._producer.produce(one.topic, one.value, one.key, ANY if one.partition is None else one.partition)
             self._producer.flush(CALL_S)
             failpoint(f"{self.name} produced", number)
-            positions = [TopicPartition(source, p, offset) for p, offset in offsets.items()]
-            self._retry(lambda: self._producer.send_offsets_to_transaction(positions, assignment.member, CALL_S))
+            offsets = [TopicPartition(topic, p, offset) for (topic, p), offset in positions.items()]
+            self._retry(lambda: self._producer.send_offsets_to_transaction(offsets, assignment.member, CALL_S))
             failpoint(f"{self.name} offsets", number)
             self._retry(lambda: self._producer.commit_transaction(CALL_S))
         except KafkaException as e:

@@ -323,7 +323,8 @@ class Worker:
     ) -> bool:
         written = [Written(self.config.results, key, value) for key, value in replies]
         try:
-            if not self._replies.write(self.config.requests, written, offsets, assignment):
+            positions = {(self.config.requests, p): offset for p, offset in offsets.items()}
+            if not self._replies.write(written, positions, assignment):
                 return False
         except Fenced as e:
             self._start_over(e)

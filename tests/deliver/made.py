@@ -10,7 +10,11 @@ from typing import Any
 
 import fastavro
 
+from moneystate.deliver import pending
+from moneystate.deliver.dispatcher import Changes
+from moneystate.deliver.pending import Queued
 from moneystate.deliver.records import Delivery, RowPlace, header_of
+from moneystate.deliver.requests import Message
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -37,6 +41,26 @@ def _body(one: Delivery) -> bytes:
         "extensions": dict(one.extensions), "body": one.body,
     })  # fmt: skip
     return out.getvalue()
+
+
+class Shelf:
+    """`delivery-pending` in memory, and what a dispatcher reads of it."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, bytes] = {}
+
+    def apply(self, changes: Changes) -> None:
+        for key, value in changes.pending.items():
+            if value is None:
+                self.records.pop(key, None)
+            else:
+                self.records[key] = value
+
+    def load(self, webhook_id: str) -> Message:
+        return pending.from_records(webhook_id, self.records.get).loaded
+
+    def left(self) -> list[Queued]:
+        return [pending.from_records(key, self.records.get) for key in self.records if pending.is_first(key)]
 
 
 def delivery(**changes: Any) -> Delivery:

@@ -69,7 +69,7 @@ class Receiver:
 @contextlib.asynccontextmanager
 async def receiver(tls: ssl.SSLContext | None = None) -> AsyncIterator[Receiver]:
     made = Receiver()
-    app = web.Application()
+    app = web.Application(client_max_size=100_000_000)
     app.router.add_route("*", "/{path:.*}", made.answer)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()

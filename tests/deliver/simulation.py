@@ -6,14 +6,15 @@ import random
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from moneystate.deliver import pending
 from moneystate.deliver.attempts import Answer
+from moneystate.deliver.connections import Connections
 from moneystate.deliver.dispatcher import Bounds, Changes, Dispatcher
 from moneystate.deliver.history import Attempt, Cut, Ended, LogRecord, Undelivered
 from moneystate.deliver.outcomes import Outcome
 from moneystate.deliver.pending import Queued
 from moneystate.deliver.records import Delivery
 from moneystate.deliver.rows import Endpoint, Ordering, Subscription
+from tests.deliver.made import Shelf
 
 TICK_MS = 50
 MOST_CRASHES = 30
@@ -25,7 +26,7 @@ class Topics:
     """What is committed."""
 
     log: list[LogRecord] = field(default_factory=list)
-    pending: dict[str, bytes] = field(default_factory=dict)
+    shelf: Shelf = field(default_factory=Shelf)
     undelivered: list[Undelivered] = field(default_factory=list)
     statuses: dict[str, object] = field(default_factory=dict)
     position: int = 0
@@ -35,11 +36,7 @@ class Topics:
         self.undelivered += changes.undelivered
         self.statuses |= changes.statuses
         self.position = position
-        for key, value in changes.pending.items():
-            if value is None:
-                self.pending.pop(key, None)
-            else:
-                self.pending[key] = value
+        self.shelf.apply(changes)
 
 
 @dataclass(frozen=True)
@@ -73,14 +70,15 @@ class Story:
         self.position = 0  # of the open transaction
         self.waiting: list[tuple[int, Queued, Answer]] = []  # when an answer comes
         self.uncommitted: Changes | None = None
+        self.connections = Connections(self.random.choice([1, 3, 1_000]), lambda: 0)
         self.worker = self._worker()
 
     def run(self, ticks: int = 30_000) -> None:
         for _ in range(ticks):
-            if self.taken == len(self.deliveries) and not self.topics.pending and not self._has_work():
+            if self.taken == len(self.deliveries) and not self.topics.shelf.records and not self._has_work():
                 return
             self._tick()
-        raise AssertionError(f"after {ticks} ticks pending: {list(self.topics.pending)[:5]}")
+        raise AssertionError(f"after {ticks} ticks pending: {list(self.topics.shelf.records)[:5]}")
 
     def _has_work(self) -> bool:
         queued = any(queue.count for queue in self.worker.endpoints.values())
@@ -89,10 +87,10 @@ class Story:
     def _tick(self) -> None:
         self._pass_time()
         for delivery in self.deliveries[self.taken : self.taken + self.random.randrange(4)]:
-            self.worker.take(delivery, self.now_ms)
+            self.worker.take(delivery, delivery.time_ms, self.now_ms)
             self.taken += 1
         self._answer()
-        for endpoint, one in list(self.worker.ready(self.now_ms)):
+        for endpoint, one in list(self.worker.ready(self.now_ms, self.connections)):
             self._send(endpoint, one)
         self._commit()
         if self.crashes_left and self.random.random() < self.crashes:
@@ -109,34 +107,32 @@ class Story:
 
     def _send(self, endpoint: Endpoint, one: Queued) -> None:
         """Raises AssertionError for what must not be sent yet."""
-        first = one.first
+        message, first = one.loaded, one.loaded.members[0]
         self._check_cut(one)
         self._check_order(one)
         status = self.status_of(endpoint, one)
         retry_after = "3" if status == 429 else None
-        flying = 1 + sum(its.first.endpoint_id == endpoint.endpoint_id for _, its, _ in self.waiting)
-        members = tuple(its.delivery_id for its in one.message.members)
+        flying = 1 + sum(its.endpoint_id == endpoint.endpoint_id for _, its, _ in self.waiting)
+        members = tuple(its.delivery_id for its in message.members)
         tenant = first.tenant
-        self.sent.append(
-            Sent(one.webhook_id, one.message.content, members, first.subscription_id, tenant, status, flying)
-        )
+        self.sent.append(Sent(one.webhook_id, message.content, members, first.subscription_id, tenant, status, flying))
         answer = Answer(status, 5, retry_after, problem="" if status else "no answer")
         self.waiting.append((self.now_ms + self.random.randrange(1, 400), one, answer))
 
     def _check_cut(self, one: Queued) -> None:
         """The cut of a batch is committed: after a crash it is sent again as it was."""
         cuts = {its.webhook_id for its in self.topics.log if isinstance(its, Cut)}
-        assert one.message.format is None or one.webhook_id in cuts
+        assert one.format is None or one.webhook_id in cuts
 
     def _check_order(self, one: Queued) -> None:
         """What is before it in its order was accepted, or its outcome is committed."""
-        ordering = self.subscriptions[one.first.subscription_id].ordering
+        ordering = self.subscriptions[one.subscription_id].ordering
         if ordering is Ordering.NONE:
             return
         done = {member for sent in self.sent if sent.status == 200 for member in sent.members} | set(self.ended())
-        for its in self.deliveries[: self.deliveries.index(one.first)]:
-            is_of_lane = its.subscription_id == one.first.subscription_id and (
-                ordering is Ordering.ALL or its.tenant == one.first.tenant
+        for its in self.deliveries[: self.deliveries.index(one.loaded.members[0])]:
+            is_of_lane = its.subscription_id == one.subscription_id and (
+                ordering is Ordering.ALL or its.tenant == one.tenant
             )
             assert not is_of_lane or its.delivery_id in done, f"{one.webhook_id} before {its.delivery_id}"
 
@@ -156,8 +152,8 @@ class Story:
         if kind == "flaky":
             return self.random.choice([200, 200, 500, None, 429, 302])
         if kind == "picky":
-            return 422 if "bad" in one.first.event_id else 200
-        if kind == "small" and len(one.message.members) > 2:
+            return 422 if "bad" in one.loaded.members[0].event_id else 200
+        if kind == "small" and one.members > 2:
             return 413
         return 503 if kind == "dead" else 200
 
@@ -165,6 +161,7 @@ class Story:
         due = [its for its in self.waiting if its[0] <= self.now_ms]
         self.waiting = [its for its in self.waiting if its[0] > self.now_ms]
         for _, one, answer in sorted(due, key=lambda its: its[0]):
+            self.connections.used -= 1
             self.worker.answered(one, answer, self.now_ms)
 
     def _commit(self) -> None:
@@ -180,19 +177,20 @@ class Story:
     def _crash(self) -> None:
         """Requests that are under way reach the receiver; their answers reach nobody."""
         self.waiting.clear()
+        self.connections.used = 0
         self.uncommitted = None
         self.taken = self.topics.position
         self.worker = self._worker()
 
     def _worker(self) -> Dispatcher:
-        made = Dispatcher(lambda: 0.0, lambda: f"batch_{self.random.getrandbits(64):x}", BOUNDS)
+        made = Dispatcher(lambda: 0.0, lambda: f"batch_{self.random.getrandbits(64):x}", self.topics.shelf.load, BOUNDS)
         for endpoint_id, row in self.endpoints.items():
             made.endpoint_row(endpoint_id, row, 1, self.now_ms)
         for subscription_id, its in self.subscriptions.items():
             made.subscription_row(its.endpoint_id, subscription_id, its, self.now_ms)
         for endpoint_id, breaker in self.topics.statuses.items():
             made.status(endpoint_id, breaker)  # type: ignore[arg-type]
-        made.restore([pending.from_json(value) for value in self.topics.pending.values()], self.now_ms)
+        made.restore(self.topics.shelf.left(), self.now_ms)
         return made
 
 

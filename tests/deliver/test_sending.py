@@ -156,6 +156,13 @@ def test_an_answer_shows_neither_secrets_nor_characters_that_control() -> None:
     assert answer.text.startswith(" [31mBearer ***  ")
 
 
+def test_an_answer_that_repeats_its_request_shows_no_basic_credentials() -> None:
+    endpoint = replace(ENDPOINT, secrets=(), auth=Auth(AuthKind.BASIC, "password"))
+    made = request_of(single(), endpoint, SECRETS, NOW_MS)
+    repeated = f"you sent {made.headers['authorization']}"
+    assert readable(repeated.encode(), made.secrets) == "you sent Basic ***"
+
+
 def test_half_a_secret_at_the_end_of_an_answer_is_not_shown() -> None:
     assert readable(b"it is s3cret-to", ["s3cret-token"]) == "it is ***"
     assert readable(b"it is s3cret-token", ["s3cret-token", "ret-tok"]) == "it is ***"

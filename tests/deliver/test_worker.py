@@ -19,6 +19,7 @@ from tests.reference.kafka_log import read_log
 from tests.waiting import until
 
 QUICK = ("--kafka-config", "session.timeout.ms=6000")  # the least that a broker takes
+TOO_OLD_MS = time.time_ns() // 1_000_000 - 80 * 3_600_000  # for another attempt
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def test_singles_and_batches_are_delivered_and_refused_ones_are_undelivered(site
     worker = site.worker()
     site.send("single", "good", 20)
     site.send("batch", "good", 25)
-    site.send("refused", "picky", 1, time_ms=1_000)  # it is too old for another attempt
+    site.send("refused", "picky", 1, TOO_OLD_MS)
     site.send("cancelled", "gone", 1)
     until(lambda: len(site.outcomes()) == 46, worker.err, WITHIN_S)
     assert {one.headers["content-type"] for one in site.receiver.journal if one.path == "/ok"} == {
@@ -57,6 +58,29 @@ def test_singles_and_batches_are_delivered_and_refused_ones_are_undelivered(site
     records, _ = read_log(site.cluster.bootstrap_servers, ["undelivered"], site.cluster.prefix)
     left = [from_json(record.value) for record in records]
     assert [(one.outcome, one.status) for one in left if isinstance(one, Undelivered)] == [(Outcome.DEAD, 422)]
+
+
+def test_the_largest_records_are_kept_over_a_kill(site: Site) -> None:
+    """Above the broker's default of 1 MB: in a batch, alone, and undelivered."""
+    site.endpoint("picky", "/status/422")
+    site.subscription("refused", "picky")
+    site.endpoint("slow", "/hang", timeoutMs=1_000)
+    site.subscription("batch", "slow", mode="batch", maxMessages=1_000, maxBytes=10_000_000, maxWaitMs=100)
+    site.subscription("single", "slow")
+    worker = site.worker(*QUICK)
+    site.send("single", "slow", 1, text="x" * 3_000_000)
+    site.send("batch", "slow", 4, text="x" * 3_000_000)
+    until(lambda: len(site.receiver.journal) >= 2, worker.err, WITHIN_S)
+    worker.kill()
+    site.send("refused", "picky", 1, TOO_OLD_MS, text="x" * 3_000_000)
+    site.endpoint("slow", "/ok")
+    heir = site.worker(*QUICK)
+    site.wait_for_all(heir)
+    assert heir.stop().code == 0
+    site.check()
+    received = [len(one.body) for one in site.receiver.journal if one.path == "/ok"]
+    assert sum(received) > 5 * 3_000_000
+    assert site.outcomes()["msg_5"] == [Outcome.DEAD]
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(6, marks=pytest.mark.long)])

@@ -26,6 +26,7 @@ from tests.reference.kafka_log import read_log
 from tests.waiting import until
 
 PARTITIONS = 2
+LARGEST = 8 * 1024 * 1024  # a record of the router
 WITHIN_S = 60.0
 
 
@@ -58,11 +59,11 @@ class Site:
         self.offsets = {"endpoints": -1, "subscriptions": -1}  # of the last rows
 
     def __enter__(self) -> Self:
-        self.cluster.create("deliveries", PARTITIONS)
+        self.cluster.create("deliveries", PARTITIONS, max_message_bytes=str(LARGEST))
         for table in ("endpoints", "subscriptions"):
             self.cluster.create(table, cleanup_policy="compact")
         self.receiver = self.stack.enter_context(Receivers())
-        self.producer: Producer = self.cluster.producer()
+        self.producer: Producer = self.cluster.producer(**{"message.max.bytes": LARGEST})
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
@@ -81,8 +82,10 @@ class Site:
         self.producer.flush(WITHIN_S)
         self.offsets[table] += 1
 
-    def send(self, subscription: str, endpoint: str, count: int, **more: Any) -> None:
-        """Deliveries as the router writes them, by the last rows."""
+    def send(
+        self, subscription: str, endpoint: str, count: int, routed_ms: int = 0, text: str = "", **more: Any
+    ) -> None:
+        """Deliveries as the router writes them, by the last rows. `routed_ms` 0: now."""
         rows = {
             "endpoint_row": RowPlace(0, self.offsets["endpoints"]),
             "subscription_row": RowPlace(0, self.offsets["subscriptions"]),
@@ -91,13 +94,14 @@ class Site:
             number = len(self.deliveries)
             one = delivery(
                 delivery_id=f"msg_{number}", subscription_id=subscription, endpoint_id=endpoint,
-                event_id=f"event-{number}", sequence=f"{number:08d}", body=json.dumps({"n": number}).encode(),
+                event_id=f"event-{number}", sequence=f"{number:08d}",
+                body=json.dumps({"n": number, "text": text}).encode(),
                 **{"time_ms": time.time_ns() // 1_000_000, **rows, **more},
             )  # fmt: skip
             self.deliveries.append(one)
             key = endpoint.encode()
             partition = partition_of_key(key, PARTITIONS)
-            self.producer.produce(self.cluster.prefix + "deliveries", stored(one), key, partition)
+            self.producer.produce(self.cluster.prefix + "deliveries", stored(one), key, partition, timestamp=routed_ms)
         self.producer.flush(WITHIN_S)
 
     def command(self, command: Command) -> None:

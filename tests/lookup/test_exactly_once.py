@@ -90,11 +90,11 @@ def test_the_group_refuses_a_transaction_of_an_old_generation(lookups: Lookups) 
     old, heir = (GroupReader(servers, settings, group, requests) for _ in range(2))
     replies = GroupWriter(servers, settings, prefix + "old", prefix + RESULTS)
     before = assigned(old)
-    assert replies.write(requests, [Written(prefix + RESULTS, b"u", b"one")], {0: 1}, before)
+    assert replies.write([Written(prefix + RESULTS, b"u", b"one")], {(requests, 0): 1}, before)
     after = assigned(heir)  # `old` does not poll, so the group goes on without it
     assert sorted(after.starts) == [0, 1]
     assert after.starts[0] == 1
-    assert not replies.write(requests, [Written(prefix + RESULTS, b"u", b"two")], {0: 2}, before)
+    assert not replies.write([Written(prefix + RESULTS, b"u", b"two")], {(requests, 0): 2}, before)
     assert lookups.visible() == 1
     heir.close()
     old.close()
