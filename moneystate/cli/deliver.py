@@ -67,7 +67,7 @@ def deliver(
     ] = 1_000,
     index: Annotated[
         str,
-        option("index", "Folder of the index of what is pending.", Panel.run, PATH, shown="temporary"),
+        option("index", "Folder of the index on disk.", Panel.run, PATH, shown="temporary"),
     ] = "",
     create_topics: CreateTopics = True,
     listen: Listen = "",
@@ -105,13 +105,15 @@ def deliver(
     check_reachable(bootstrap_servers, options.kafka_config)
     prepare(options)
     metrics_at = metrics_host, metrics_port
+    import uvloop  # not for every command
+
     if interface is None:
-        asyncio.run(_until_signal(options, metrics_at))
+        uvloop.run(_until_signal(options, metrics_at))
         return
     from moneystate.deliver.interface.process import Interface  # FastAPI takes long to import
 
     with bound(listen) as listening, Interface(interface) as opened:
-        asyncio.run(_until_signal(options, metrics_at, (opened, listening)))
+        uvloop.run(_until_signal(options, metrics_at, (opened, listening)))
 
 
 def _interface(options: DeliverOptions, listen: str, security: Security, partitions: int) -> InterfaceOptions | None:

@@ -99,7 +99,7 @@ def lookup_worker(
     ] = "",
     index: Annotated[
         str,
-        option("index", "Folder of the index of answers.", Panel.run, PATH, shown="temporary, rebuilt each time"),
+        option("index", "Folder of the index on disk.", Panel.run, PATH, shown="temporary, rebuilt each time"),
     ] = "",
     concurrency: Annotated[
         int, option("concurrency", "Calls to the service at the same time.", Panel.http, NUMBER, least=1)

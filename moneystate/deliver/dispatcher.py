@@ -29,6 +29,8 @@ from moneystate.deliver.rows import Endpoint, Subscription
 
 MOST_PENDING: Final = 1_000_000  # deliveries of an endpoint
 LOOK_AGAIN_MS: Final = 20
+MOST_LOADED_BYTES: Final = 16_000_000  # of messages in memory that the store has, too
+MEMBER_BYTES: Final = 2_000  # about what a member takes beside its body and its record
 MOST_PENDING_BYTES: Final = 10_000_000_000
 DELETED, ABSENT_SUBSCRIPTION = "the endpoint is deleted", "the subscription is deleted"
 
@@ -52,6 +54,7 @@ class Bounds:
     most: int = MOST_PENDING
     most_bytes: int = MOST_PENDING_BYTES
     max_age_ms: int = MAX_AGE_MS
+    most_loaded_bytes: int = MOST_LOADED_BYTES
 
 
 class Dispatcher:
@@ -69,6 +72,7 @@ class Dispatcher:
         self.endpoints: dict[str, EndpointQueue] = {}
         self.changes = Changes()
         self.fresh: dict[str, Queued] = {}  # not in `delivery-pending` yet, and not ended
+        self._loaded_bytes = 0
         self._starved: dict[str, None] = {}  # endpoints that wait for any connection, the first one first
         self._narrowed: dict[str, None] = {}  # endpoints that may have more than one once connections are free again
         self._wakes: list[tuple[int, str]] = []
@@ -125,7 +129,7 @@ class Dispatcher:
             one.lane = lane_of(first, row)
             size = len(envelope(first)) if is_forming(one, row) else 0
             ordered.append((first.sequence, size, one))
-            one.unload()
+            one.message = None
         for _, size, one in sorted(ordered, key=lambda its: its[0]):
             self._restore(one, size, now_ms)
 
@@ -185,6 +189,7 @@ class Dispatcher:
                 assert queue.row is not None
                 if one.message is None:
                     one.message = self.load(one.webhook_id)
+                    self._loaded_bytes += _memory_of(one)
                 connections.used += 1
                 yield queue.row, one
             self._wake(queue, now_ms + LOOK_AGAIN_MS)  # what is due and was not sent waits for a transaction
@@ -214,7 +219,7 @@ class Dispatcher:
         if queue.queued.get(one.webhook_id) is one:
             queue.in_flight.discard(one.webhook_id)
             queue.schedule(one)
-            one.unload()
+            self._unload(one)
             self._wake(queue, now_ms + LOOK_AGAIN_MS)
 
     def answered(self, one: Queued, answer: Answer, now_ms: int) -> None:
@@ -252,10 +257,13 @@ class Dispatcher:
     def committed(self, changes: Changes, now_ms: int) -> None:
         """From now on `load` gives what was stored."""
         for one in changes.stored:
+            if one.has_ended:
+                continue
             one.is_committed = True
+            self._loaded_bytes += _memory_of(one)
             queue = self._queue(one.endpoint_id)
             if one.webhook_id not in queue.in_flight and one.webhook_id not in queue.cutting:  # not sent at once
-                one.unload()
+                self._unload(one)
         for endpoint_id, webhook_id in changes.cuts:
             queue = self._queue(endpoint_id)
             queue.cutting.discard(webhook_id)
@@ -285,7 +293,7 @@ class Dispatcher:
         if one.is_stored:
             self._store(one, now_ms)
         queue.schedule(one)
-        one.unload()
+        self._unload(one)
 
     def _after_probe(self, queue: EndpointQueue, one: Queued, now_ms: int) -> None:
         """A probe that failed is no attempt of the message, which yet may be too old by now."""
@@ -293,7 +301,7 @@ class Dispatcher:
             self._end(queue, one, Outcome.DEAD, now_ms)
         else:
             queue.schedule(one)
-            one.unload()
+            self._unload(one)
 
     def _end(self, queue: EndpointQueue, one: Queued, outcome: Outcome, now_ms: int, why: str = "") -> None:
         place = one.webhook_id, queue.endpoint_id, one.subscription_id
@@ -382,8 +390,18 @@ class Dispatcher:
             one.is_stored = True
             self.changes.stored.append(one)
 
+    def _unload(self, one: Queued) -> None:
+        """Leaves the members to the store, unless there is room for them. What is sent soon comes first, and so is in
+        memory."""
+        if one.is_committed and one.message is not None and self._loaded_bytes > self.bounds.most_loaded_bytes:
+            self._loaded_bytes -= _memory_of(one)
+            one.message = None
+
     def _forget(self, one: Queued) -> None:
         """Tombstones, unless it never stood in the topic."""
+        one.has_ended = True
+        if one.is_committed and one.message is not None:
+            self._loaded_bytes -= _memory_of(one)
         self.fresh.pop(one.webhook_id, None)
         if one.is_stored:
             self.changes.pending.update(dict.fromkeys(pending.keys(one.webhook_id, one.parts)))
@@ -409,6 +427,10 @@ class Dispatcher:
         if known_ms is None or wake_ms < known_ms:
             self._wake_ms[queue.endpoint_id] = wake_ms
             heapq.heappush(self._wakes, (wake_ms, queue.endpoint_id))
+
+
+def _memory_of(one: Queued) -> int:
+    return 2 * one.bytes + MEMBER_BYTES * one.members
 
 
 def _first_of(names: dict[str, None]) -> str:

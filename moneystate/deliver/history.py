@@ -174,7 +174,7 @@ def from_json(value: bytes | None) -> Record:
 
 def plain_delivery(its: Delivery) -> dict[str, Any]:
     """A delivery as JSON has it; bytes are Base64."""
-    content: dict[str, Any] = {_delivery_key(name): value for name, value in asdict(its).items()}
+    content: dict[str, Any] = {_delivery_key(name): value for name, value in asdict(its).items() if name != "record"}
     return {**content, "body": base64.b64encode(its.body).decode()}
 
 

@@ -3,13 +3,14 @@
 The key is the webhook-id, or the id of a delivery that waits for its batch. A tombstone says that it has ended. The
 value is a JSON object:
 
-    webhookId, run, attempts, due           as in `Queued`; times are ms
+    webhookId, endpointId, subscriptionId
+    run, attempts, due                      as in `Queued`; times are ms
     routed                                  when the router wrote the first of its deliveries, in ms
     paused                                  for how long its endpoint was paused since it came, when this was written
     format                                  null: a single event; array or ndjson: a batch
     cut                                     false: it waits for its batch
     parts                                   the number of records that hold its members
-    members                                 deliveries, as in `undelivered`
+    members                                 the records of `deliveries`, as they are there, in Base64
 
 A large batch has its first members in this record, and the others in records of their own, which never change. The keys
 of those are webhook-id/1, webhook-id/2, and so on. Their values have the fields `webhookId`, `part` and `members`. The
@@ -18,6 +19,7 @@ records of a message are written in one transaction, and so are their tombstones
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -25,15 +27,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from moneystate.deliver.envelopes import Format
-from moneystate.deliver.history import NotARecord, delivery_from_plain, plain_delivery
+from moneystate.deliver.history import NotARecord
 from moneystate.deliver.outcomes import Age
-from moneystate.deliver.records import Delivery
+from moneystate.deliver.records import Delivery, DeliveryReader, NotADelivery
 from moneystate.deliver.requests import Message
 
 PENDING: Final = "delivery-pending"
 FIRST_RUN: Final = 1
 PART_BYTES: Final = 500_000  # a record has at most so many bytes of members, unless a single one is larger
-ATTRIBUTES_BYTES: Final = 1_000  # about what a member takes beside its body
 
 
 @dataclass(slots=True)
@@ -55,6 +56,7 @@ class Queued:
     is_cut: bool = True
     is_stored: bool = False
     is_committed: bool = False
+    has_ended: bool = False  # or its batch has taken its place
     problem: str = ""  # of the last attempt
     status: int | None = None
     webhook_id: str = field(init=False)
@@ -83,11 +85,6 @@ class Queued:
         assert self.message is not None
         return self.message
 
-    def unload(self) -> None:
-        """Leaves the members to the store, if they are there."""
-        if self.is_committed:
-            self.message = None
-
     def age(self, paused_ms: int) -> Age:
         """`paused_ms`: for how long its queue has been paused in all."""
         return Age(self.routed_ms, paused_ms - self.paused_base_ms)
@@ -114,26 +111,26 @@ def to_records(queued: Queued, paused_ms: int) -> dict[str, bytes]:
     message = queued.loaded
     first, *others = _parts(message.members)
     content = {
-        "webhookId": message.webhook_id, "run": queued.run, "attempts": queued.attempts, "due": queued.due_ms,
-        "routed": queued.routed_ms, "paused": paused_ms - queued.paused_base_ms,
-        "format": None if message.format is None else message.format.value, "cut": queued.is_cut,
-        "parts": 1 + len(others), "members": [plain_delivery(one) for one in first],
+        "webhookId": message.webhook_id, "endpointId": queued.endpoint_id, "subscriptionId": queued.subscription_id,
+        "run": queued.run, "attempts": queued.attempts, "due": queued.due_ms, "routed": queued.routed_ms,
+        "paused": paused_ms - queued.paused_base_ms, "format": None if message.format is None else message.format.value,
+        "cut": queued.is_cut, "parts": 1 + len(others), "members": _encoded(first),
     }  # fmt: skip
     records = {message.webhook_id: _json(content)}
     if not queued.is_stored:
         for number, part in enumerate(others, 1):
-            its = {"webhookId": message.webhook_id, "part": number, "members": [plain_delivery(one) for one in part]}
+            its = {"webhookId": message.webhook_id, "part": number, "members": _encoded(part)}
             records[f"{message.webhook_id}/{number}"] = _json(its)
     return records
 
 
-def from_records(webhook_id: str, read: Callable[[str], bytes | None]) -> Queued:
+def from_records(webhook_id: str, read: Callable[[str], bytes | None], reader: DeliveryReader) -> Queued:
     """As of a queue that was never paused. `read` gives the value of a key. Raises NotARecord."""
     try:
         content = _content(read(webhook_id))
-        members = _members(content)
+        members = _members(content, reader)
         for key in keys(webhook_id, int(content["parts"]))[1:]:
-            members += _members(_content(read(key)))
+            members += _members(_content(read(key)), reader)
         format = None if content["format"] is None else Format(content["format"])
         message = Message(webhook_id, members, format)
         run, attempts, due_ms, routed_ms, paused_ms = (
@@ -141,7 +138,7 @@ def from_records(webhook_id: str, read: Callable[[str], bytes | None]) -> Queued
         )
         if not members or content["webhookId"] != webhook_id:
             raise ValueError
-    except (ValueError, LookupError, TypeError, RecursionError):
+    except (ValueError, LookupError, TypeError, RecursionError, NotADelivery):
         raise NotARecord("it is no pending delivery") from None
     one = Queued(message, routed_ms, run, attempts, due_ms, -paused_ms, is_cut=bool(content["cut"]))
     one.is_stored = one.is_committed = True
@@ -155,22 +152,26 @@ def _content(value: bytes | None) -> dict[str, Any]:
     return content
 
 
-def _members(content: dict[str, Any]) -> list[Delivery]:
-    return [delivery_from_plain(one) for one in content["members"]]
+def _members(content: dict[str, Any], reader: DeliveryReader) -> list[Delivery]:
+    return [reader.read(base64.b64decode(one, validate=True)) for one in content["members"]]
+
+
+def _encoded(members: Sequence[Delivery]) -> list[str]:
+    return [base64.b64encode(one.record).decode() for one in members]
+
+
+def _json(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _parts(members: Sequence[Delivery]) -> list[Sequence[Delivery]]:
-    """The members of each record, by their number and bodies alone, so that they are the same each time."""
+    """The members of each record, which are the same each time."""
     parts: list[Sequence[Delivery]] = []
     start, size = 0, 0
     for place, one in enumerate(members):
-        its = len(one.body) * 4 // 3 + ATTRIBUTES_BYTES
+        its = len(one.record) * 4 // 3  # in Base64
         if place > start and size + its > PART_BYTES:
             parts.append(members[start:place])
             start, size = place, 0
         size += its
     return [*parts, members[start:]]
-
-
-def _json(content: dict[str, Any]) -> bytes:
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()

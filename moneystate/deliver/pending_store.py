@@ -16,6 +16,7 @@ from rocksdict import Options, Rdict, WriteBatch, WriteOptions
 from moneystate.deliver import pending
 from moneystate.deliver.history import NotARecord
 from moneystate.deliver.pending import Queued
+from moneystate.deliver.records import DeliveryReader
 from moneystate.deliver.requests import Message
 from moneystate.errors import SetupError
 
@@ -26,8 +27,9 @@ READ_TOGETHER: Final = 10_000  # records of the topic in a write
 class PendingStore:
     """The thread of Kafka writes, and the event loop reads."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, reader: DeliveryReader) -> None:
         """Raises SetupError if the folder cannot be used."""
+        self._reader = reader
         self._options = WriteOptions()
         self._options.disable_wal = True  # type: ignore[method-assign, assignment]  # the stubs take it for a method
         self._db = _open(folder)
@@ -77,7 +79,7 @@ class PendingStore:
 
     def _queued(self, partition: int, webhook_id: str) -> Queued:
         prefix = _prefix(partition)
-        return pending.from_records(webhook_id, lambda key: self._db.get(prefix + key.encode()))
+        return pending.from_records(webhook_id, lambda key: self._db.get(prefix + key.encode()), self._reader)
 
     def _write(self, partition: int, records: Iterable[tuple[bytes, bytes | None]]) -> None:
         prefix, batch = _prefix(partition), WriteBatch(raw_mode=True)

@@ -56,6 +56,7 @@ class Delivery:
     content_type: str
     body: bytes  # the event's own
     extensions: Mapping[str, str] = field(default_factory=dict)
+    record: bytes = field(default=b"", compare=False, repr=False)  # as the router wrote it
 
 
 class DeliveryReader:
@@ -79,7 +80,7 @@ class DeliveryReader:
             fields = fastavro.schemaless_reader(body, schema, None)
         except Exception:  # fastavro raises many kinds for bytes that do not fit
             raise NotADelivery("its bytes do not fit its schema") from None
-        return from_fields(fields)
+        return from_fields(fields, value)
 
 
 def header_of(schema: Any) -> bytes:
@@ -87,7 +88,7 @@ def header_of(schema: Any) -> bytes:
     return MAGIC + fingerprint(canonical_form(schema)).to_bytes(8, "little")
 
 
-def from_fields(fields: Any) -> Delivery:
+def from_fields(fields: Any, record: bytes = b"") -> Delivery:
     """From decoded Avro. Raises NotADelivery."""
     if not isinstance(fields, dict):
         raise NotADelivery("it is not a record")
@@ -112,6 +113,7 @@ def from_fields(fields: Any) -> Delivery:
         content_type=_text(fields, "contentType"),
         body=_of(fields, "body", bytes),
         extensions=fields.get("extensions") or {},
+        record=record,
     )
 
 

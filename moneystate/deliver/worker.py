@@ -173,7 +173,7 @@ class Worker:
         self.book.reached(self._tables.positions)
         _log.info("rows read", endpoints=len(self.book.endpoints), subscriptions=len(self.book.subscriptions))
         folder = c.folder or Path(self._folder.enter_context(TemporaryDirectory(prefix="moneystate-deliver-")))
-        self._store = PendingStore(folder)
+        self._store = PendingStore(folder, c.reader)
         self._folder.callback(self._store.close)
         self._leftovers = Leftovers(c.bootstrap_servers, c.extra)
         topics = Leftovers(c.bootstrap_servers, c.extra)

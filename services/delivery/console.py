@@ -59,12 +59,12 @@ def endpoint(records: Records, given: Mapping[str, str]) -> Sequence[Block]:
 
 
 def pending_of(records: Sequence[Record]) -> dict[str, list[Mapping[str, Any]]]:
-    """Messages by endpoint, of the last record of each key."""
-    latest = {one.key: one.value for one in records}
+    """Messages by endpoint, of the last record of each key. Other records of a large batch have a slash in the key."""
+    latest = {one.key: one.value for one in records if "/" not in one.key}
     waiting: dict[str, list[Mapping[str, Any]]] = {}
     for message in latest.values():
         if message is not None:
-            waiting.setdefault(message["members"][0]["endpointId"], []).append(message)
+            waiting.setdefault(message["endpointId"], []).append(message)
     return waiting
 
 
@@ -87,7 +87,7 @@ def line_of(one: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _oldest(waiting: Sequence[Mapping[str, Any]]) -> str:
-    times = [member["time"] for message in waiting for member in message["members"]]
+    times = [message["routed"] for message in waiting]
     return from_ms(min(times)) if times else ""
 
 

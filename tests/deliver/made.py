@@ -13,7 +13,7 @@ import fastavro
 from moneystate.deliver import pending
 from moneystate.deliver.dispatcher import Changes
 from moneystate.deliver.pending import Queued
-from moneystate.deliver.records import Delivery, RowPlace, header_of
+from moneystate.deliver.records import Delivery, DeliveryReader, RowPlace, header_of
 from moneystate.deliver.requests import Message
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,6 +23,7 @@ DELIVERY = Delivery(
     "/shop", "order.placed", "t1", None, "application/json", b'{"id": 1,\n "total": 1.50}',
 )  # fmt: skip
 SCHEMA: dict[str, Any] = json.loads((ROOT / "avro" / "delivery" / "events" / "Delivery.avsc").read_text())
+READER = DeliveryReader([SCHEMA])
 
 
 def stored(one: Delivery) -> bytes:
@@ -57,11 +58,12 @@ class Shelf:
                 self.records[key] = value
 
     def load(self, webhook_id: str) -> Message:
-        return pending.from_records(webhook_id, self.records.get).loaded
+        return pending.from_records(webhook_id, self.records.get, READER).loaded
 
     def left(self) -> list[Queued]:
-        return [pending.from_records(key, self.records.get) for key in self.records if pending.is_first(key)]
+        return [pending.from_records(key, self.records.get, READER) for key in self.records if pending.is_first(key)]
 
 
 def delivery(**changes: Any) -> Delivery:
-    return replace(DELIVERY, **changes)
+    made = replace(DELIVERY, **changes)
+    return replace(made, record=stored(made))

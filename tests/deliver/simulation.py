@@ -18,7 +18,7 @@ from tests.deliver.made import Shelf
 
 TICK_MS = 50
 MOST_CRASHES = 30
-BOUNDS = Bounds(max_age_ms=40 * 3_600_000)
+BOUNDS = Bounds(max_age_ms=40 * 3_600_000, most_loaded_bytes=8_000)  # members of four messages
 
 
 @dataclass

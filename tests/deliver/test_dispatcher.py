@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import random
 from weakref import WeakKeyDictionary
@@ -14,14 +15,14 @@ from moneystate.deliver.breaker import Status
 from moneystate.deliver.connections import Connections
 from moneystate.deliver.dispatcher import Bounds, Dispatcher
 from moneystate.deliver.envelopes import Format
-from moneystate.deliver.history import Ended, Redelivered
+from moneystate.deliver.history import Ended, NotARecord, Redelivered
 from moneystate.deliver.outcomes import Outcome
 from moneystate.deliver.pending import Queued, from_records, to_records
 from moneystate.deliver.records import Delivery
 from moneystate.deliver.requests import Message
 from moneystate.deliver.rows import Endpoint, Mode, Ordering, Subscription
 from tests.budget import examples
-from tests.deliver.made import Shelf, delivery
+from tests.deliver.made import READER, Shelf, delivery
 from tests.deliver.simulation import Story, check
 
 KINDS = ("good", "flaky", "picky", "small", "dead")
@@ -65,6 +66,7 @@ def test_every_delivery_ends_once_whatever_crashes(seed: int) -> None:
 OK, FAILS = Answer(200, 5), Answer(503, 5)
 
 
+NOTHING_KEPT = Bounds(most_loaded_bytes=0)
 SHELVES: WeakKeyDictionary[Dispatcher, Shelf] = WeakKeyDictionary()
 
 
@@ -233,14 +235,19 @@ def test_a_batch_that_is_too_large_is_sent_in_halves_under_ids_of_their_own() ->
 
 def test_a_pending_delivery_is_read_as_it_was_written() -> None:
     one = Queued(Message("b1", [number(1), number(2)], Format.NDJSON), T - 1, 2, 3, T + 5, 7)
-    again = from_records("b1", to_records(one, 17).get)
+    again = from_records("b1", to_records(one, 17).get, READER)
     assert (again.message, again.routed_ms, again.run, again.attempts, again.due_ms, again.paused_base_ms) == (
         one.message, T - 1, 2, 3, T + 5, -10,
     )  # fmt: skip
-    assert to_records(Queued(Message("m1", [number(1)], None), 9, is_cut=False), 0)["m1"].startswith(
-        b'{"webhookId":"m1","run":1,"attempts":0,"due":0,"routed":9,"paused":0,"format":null,"cut":false,"parts":1,'
-        b'"members":[{"deliveryId":"m1",'
+    its = number(1)
+    wanted = (
+        b'{"webhookId":"m1","endpointId":"e1","subscriptionId":"s1","run":1,"attempts":0,"due":0,"routed":9,"paused":0,'
+        b'"format":null,"cut":false,"parts":1,"members":["' + base64.b64encode(its.record) + b'"]}'
     )
+    assert to_records(Queued(Message("m1", [its], None), 9, is_cut=False), 0) == {"m1": wanted}
+    for damaged in (None, b"", b"[]", wanted.replace(b"w", b"!"), wanted.replace(b'"parts":1', b'"parts":2')):
+        with pytest.raises(NotARecord):
+            from_records("m1", {"m1": damaged}.get, READER)
 
 
 def test_a_pause_counts_for_what_was_pending_in_it_also_over_a_takeover() -> None:
@@ -298,7 +305,8 @@ def test_what_is_sent_again_to_what_is_deleted_is_cancelled_and_bounds_hold_for_
 
 def test_a_large_batch_is_in_several_records_and_an_attempt_changes_only_the_first() -> None:
     members = [delivery(delivery_id=f"m{n}", sequence=f"{n:06d}", body=b'"' + b"x" * 150_000 + b'"') for n in range(10)]
-    made = worker(its=Subscription("s1", "e1", "acme", Mode.BATCH, limits=Limits(10, 5_000_000, 0)))
+    its = Subscription("s1", "e1", "acme", Mode.BATCH, limits=Limits(10, 5_000_000, 0))
+    made = worker(its=its, bounds=NOTHING_KEPT)
     for one in members:
         made.take(one, T, T)
     sent(made, T)
@@ -348,7 +356,7 @@ def test_an_endpoint_has_one_connection_when_they_are_scarce_and_all_wait_when_t
 
 
 def test_a_backlog_is_not_in_memory_once_it_is_committed() -> None:
-    made = worker(Endpoint("e1", "acme", "https://x", max_in_flight=2))
+    made = worker(Endpoint("e1", "acme", "https://x", max_in_flight=2), bounds=NOTHING_KEPT)
     for n in range(10):
         made.take(number(n), T, T)
     flying = sent(made, T)
