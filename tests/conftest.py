@@ -17,10 +17,12 @@ from moneystate.cli.services import MODULES
 from moneystate.devbroker import DevBroker
 from moneystate.devdebezium import DevDebezium
 from moneystate.devpostgres import DevPostgres
+from moneystate.local.memory_clients import memory_log
 from tests import cost
 
 if TYPE_CHECKING:
     from tests.job.harness import Setup
+    from tests.local.in_memory import InMemory
 
 TESTS = Path(__file__).resolve().parent
 # First, so that several processes end at about the same time: minutes each, then all that starts the whole job.
@@ -119,3 +121,13 @@ def setup(broker: DevBroker, topic_prefix: str, tmp_path: Path) -> Setup:
     from tests.job.harness import Setup  # it imports Spark's side, which most tests do without
 
     return Setup(broker.bootstrap_servers, topic_prefix, tmp_path)
+
+
+@pytest.fixture
+def in_memory(topic_prefix: str, tmp_path: Path) -> Iterator[InMemory]:
+    """As `setup`, on a log in memory and in this process."""
+    from tests.local.in_memory import InMemory, forget_process
+
+    with memory_log() as (_, address):
+        yield InMemory(address, topic_prefix, tmp_path)
+        forget_process()

@@ -4,19 +4,33 @@
 at that time. The process that reaches the step writes the file `MONEYSTATE_PAUSE_FILE`. It waits to be killed, or until
 the file's text is `go`; then it passes all failpoints. Without the variable a failpoint costs one read of the
 environment.
+
+A test that runs the job in its own process sets `REACHED.step` instead, and raises there what ends the run.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 GO = "go"
 POLL_S = 0.02
 
 
+class _Reached:
+    """`step` is called with each step that this process reaches, and its batch."""
+
+    step: Callable[[str, int], None] | None = None
+
+
+REACHED = _Reached()
+
+
 def failpoint(step: str, batch: int) -> None:
+    if REACHED.step is not None:
+        REACHED.step(step, batch)
     asked = os.environ.get("MONEYSTATE_PAUSE_AT")
     if asked is None or _named(asked) not in (step, f"{step}@{batch}"):
         return

@@ -19,8 +19,9 @@ from typing import Any, NamedTuple, Self
 import psutil
 from confluent_kafka.admin import AdminClient
 
+from moneystate.kafka.client import new_client
 from tests.job.warm import MONEYSTATE, ROOT, Warm
-from tests.kafka.logs import Cluster, wait_until_stable
+from tests.kafka.logs import Cluster, new_consumer, wait_until_stable
 from tests.log_lines import kinds
 from tests.reference import kafka_log, model
 from tests.workloads.workload_log import send_log, workload_log
@@ -227,7 +228,7 @@ class Setup(NamedTuple):
             job.wait_for(paused.exists, step)
 
     def admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        return new_client(AdminClient, {"bootstrap.servers": self.bootstrap_servers})
 
     def topics(self) -> set[str]:
         """The topics of this prefix, without it."""
@@ -242,11 +243,11 @@ class Setup(NamedTuple):
         send_log(records, self.bootstrap_servers, self.prefix)
 
     def read(self, *topics: str) -> list[model.LogRecord]:
-        return kafka_log.read_log(self.bootstrap_servers, topics, self.prefix)[0]
+        return kafka_log.read_log(self.bootstrap_servers, topics, self.prefix, make=new_consumer)[0]
 
     def inputs(self) -> tuple[list[model.LogRecord], list[model.Partition]]:
         """The input topics as they are now, and their partitions."""
-        return kafka_log.read_log(self.bootstrap_servers, model.TIMED_TOPICS, self.prefix)
+        return kafka_log.read_log(self.bootstrap_servers, model.TIMED_TOPICS, self.prefix, make=new_consumer)
 
     def enriched(self) -> list[bytes | None]:
         """The committed values of the output topic."""

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, cast
 
-from confluent_kafka import IsolationLevel, KafkaException, Message, Producer, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaException, Message, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
+from moneystate.kafka.client import new_client
 from tests.reference.kafka_log import read_log
 from tests.waiting import until
 
@@ -23,7 +24,7 @@ class Cluster:
     def __init__(self, bootstrap_servers: str, prefix: str) -> None:
         self.bootstrap_servers = bootstrap_servers
         self.prefix = prefix
-        self.admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+        self.admin = new_client(AdminClient, {"bootstrap.servers": bootstrap_servers, "log_level": 0})
 
     def create(self, name: str, partitions: int = 1, **config: str) -> str:
         """A new topic that keeps its records for good, with as many replicas as the broker has by default; its full
@@ -80,7 +81,9 @@ class Cluster:
 
     def producer(self, **settings: Any) -> Producer:
         ordered = {"linger.ms": 0, "enable.idempotence": True}  # a record that is sent again keeps its place
-        return Producer({"bootstrap.servers": self.bootstrap_servers, "log_level": 0, **ordered, **settings})
+        return new_client(
+            Producer, {"bootstrap.servers": self.bootstrap_servers, "log_level": 0, **ordered, **settings}
+        )
 
     def send(self, topic: str, values: Sequence[bytes], partition: int = 0, **more: Any) -> None:
         producer = self.producer()
@@ -138,6 +141,11 @@ def producers_begun(bootstrap_servers: str) -> Counter[str]:
     return Counter(
         (r.key or b"")[4:].decode() for r in records if r.value is not None and r.value[16] == NO_TRANSACTION_YET
     )
+
+
+def new_consumer(config: dict[str, Any]) -> Consumer:
+    """Also of a log in memory."""
+    return new_client(Consumer, config)
 
 
 def places(messages: Sequence[Message]) -> list[tuple[int, int, bytes]]:

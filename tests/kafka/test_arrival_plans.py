@@ -1,4 +1,4 @@
-"""Plans of inputs in arrival order, on a real broker: the clock of quiet partitions, and when time is worth a batch."""
+"""Plans of inputs in arrival order, on a log in memory: clocks of quiet partitions, and when time is worth a batch."""
 
 from __future__ import annotations
 
@@ -28,6 +28,11 @@ PARCELS = "tests.api.services.parcels:service"
 BROKER_TIME = "LogAppendTime"
 PRICES, SCANS = ("prices", 0), ("scans", 0)
 FAR_MS = 1 << 61
+
+
+@pytest.fixture
+def cluster(memory_cluster: Cluster) -> Cluster:
+    return memory_cluster
 
 
 class Planned:

@@ -1,4 +1,4 @@
-"""The commands of dead letters, over a real log: what is listed, and what arrives in the input topic again."""
+"""The commands of dead letters, over a log in memory: what is listed, and what arrives in the input topic again."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ from tests.kafka.logs import FLUSH_S, Cluster
 from tests.reference.kafka_log import read_log
 
 SERVICE = "examples.orders.orders:service"
+
+
+@pytest.fixture
+def cluster(memory_cluster: Cluster) -> Cluster:
+    return memory_cluster
 
 
 def stored(headers: list[Header], offset: int = 0, key: bytes = b"k", timestamp_ms: int = 50) -> StoredLetter:

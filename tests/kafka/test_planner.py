@@ -1,4 +1,4 @@
-"""The planner on a real broker: what the next batch reads, and what it refuses to go on with."""
+"""The planner on a log in memory: what the next batch reads, and what it refuses to go on with."""
 
 from __future__ import annotations
 
@@ -30,6 +30,11 @@ from tests.waiting import until
 
 INPUTS = [t for t in topics.INPUTS if t.ordered]
 NAMES = [t.name for t in INPUTS]
+
+
+@pytest.fixture
+def cluster(memory_cluster: Cluster) -> Cluster:
+    return memory_cluster
 
 
 @pytest.fixture(autouse=True)

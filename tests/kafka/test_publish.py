@@ -15,6 +15,7 @@ from moneystate.engine.items import Output
 from moneystate.engine.marker import Decision
 from moneystate.errors import InstanceError
 from moneystate.kafka import claims
+from moneystate.kafka.client import new_client
 from moneystate.kafka.markers import read_markers
 from moneystate.kafka.publish import EmptyInitialState, Publisher
 from moneystate.kafka.sink import BatchId, PartitionSink, SinkConfig
@@ -75,7 +76,7 @@ def publish(
 
 def seen(config: SinkConfig, topic: str) -> list[tuple[int, bytes, bytes | None]]:
     """Partition, key and value of all that is committed."""
-    wait_until_stable(AdminClient({"bootstrap.servers": config.bootstrap_servers}), [topic])
+    wait_until_stable(new_client(AdminClient, {"bootstrap.servers": config.bootstrap_servers}), [topic])
     return [(r.partition, r.key or b"", r.value) for r in read_log(config.bootstrap_servers, [topic])[0]]
 
 

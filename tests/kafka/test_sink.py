@@ -13,6 +13,7 @@ from moneystate.engine.marker import Decision, Marker, marker_key
 from moneystate.engine.place import RECORD_TIME, time_bytes
 from moneystate.errors import BrokerError, MarkerError
 from moneystate.kafka import claims
+from moneystate.kafka.client import new_client
 from moneystate.kafka.markers import read_markers
 from moneystate.kafka.sink import BatchId, PartitionSink, SinkConfig
 from tests.kafka.logs import Cluster, wait_until_stable
@@ -62,7 +63,7 @@ def uncommitted(sink: PartitionSink, number: int, *values: str) -> None:
 def values(config: SinkConfig, stable: bool = True) -> list[bytes | None]:
     """What a read_committed reader sees; `stable`: once no transaction is open any more."""
     if stable:
-        wait_until_stable(AdminClient({"bootstrap.servers": config.bootstrap_servers}), config.streams)
+        wait_until_stable(new_client(AdminClient, {"bootstrap.servers": config.bootstrap_servers}), config.streams)
     return read_values(config.bootstrap_servers, config.streams[0])
 
 

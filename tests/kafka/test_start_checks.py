@@ -18,6 +18,11 @@ from tests.kafka.logs import Cluster, numbered
 NAME = "in"
 
 
+@pytest.fixture
+def cluster(memory_cluster: Cluster) -> Cluster:
+    return memory_cluster
+
+
 def checkpoint_at(cluster: Cluster, folder: Path, committed: int, planned: int) -> Checkpoint:
     """Batch 0 has read up to `committed`, batch 1 is planned up to `planned`."""
     checkpoint = Checkpoint(str(folder / "checkpoint"))

@@ -1,4 +1,4 @@
-"""Plans of a service with tables, on a real broker: other inputs wait until each partition has the end of a load."""
+"""Plans of a service with tables, on a log in memory: other inputs wait until each partition has the end of a load."""
 
 from __future__ import annotations
 
@@ -25,6 +25,11 @@ PATIENT = "tests.api.test_waiting:service"
 ORDERS, FIRST, SECOND = ("orders", 0), ("prices", 0), ("prices", 1)
 LOADED = Codec(TABLE_LOADED_RECORD).to_json(TableLoaded(1, 1, 0, "test", 0))
 ROW = json.dumps({"cents": 1}).encode()
+
+
+@pytest.fixture
+def cluster(memory_cluster: Cluster) -> Cluster:
+    return memory_cluster
 
 
 class Planned:

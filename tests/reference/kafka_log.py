@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 from confluent_kafka import OFFSET_BEGINNING, TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -16,15 +16,17 @@ READ_TIMEOUT_S = 60.0  # without any progress, that is: a broker on the loopback
 
 
 def read_log(
-    bootstrap_servers: str, topics: Sequence[str], prefix: str = "", isolation: str = "read_committed"
-) -> tuple[list[LogRecord], list[Partition]]:
+    bootstrap_servers: str, topics: Sequence[str], prefix: str = "", isolation: str = "read_committed",
+    make: Callable[[dict[str, Any]], Consumer] = Consumer,
+) -> tuple[list[LogRecord], list[Partition]]:  # fmt: skip
     """All records of `topics` (named without `prefix`) up to the end, by partition and offset, and all partitions.
 
     A partition's end is where the broker says that nothing more can be read (the last stable offset, with
     read_committed), not its last record: transaction markers and aborted records take up offsets that are never
-    delivered. Raises `LookupError` for a topic that does not exist and `TimeoutError` where reading does not go on.
+    delivered. `make` creates the consumer. Raises `LookupError` for a topic that does not exist and `TimeoutError`
+    where reading does not go on.
     """
-    consumer = Consumer(
+    consumer = make(
         {
             "bootstrap.servers": bootstrap_servers,
             "group.id": "reference-model",  # wanted by the client; nothing is committed

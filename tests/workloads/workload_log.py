@@ -8,6 +8,7 @@ from itertools import chain
 
 from confluent_kafka import Producer
 
+from moneystate.kafka.client import new_client
 from tests.reference.model import LogRecord, Partition
 from tests.workloads import workload
 
@@ -35,7 +36,7 @@ def workload_log(*flags: str) -> tuple[list[LogRecord], list[Partition]]:
 
 def log_producer(bootstrap_servers: str) -> Producer:
     settings = {"bootstrap.servers": bootstrap_servers, "linger.ms": 20, "enable.idempotence": True, "log_level": 0}
-    return Producer({**settings, "queue.buffering.max.messages": 1_000_000})
+    return new_client(Producer, {**settings, "queue.buffering.max.messages": 1_000_000})
 
 
 def send_log(
