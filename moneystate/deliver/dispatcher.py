@@ -17,7 +17,7 @@ from moneystate.deliver.attempts import Answer
 from moneystate.deliver.batches import Waiting, halves
 from moneystate.deliver.breaker import Breaker, Status
 from moneystate.deliver.connections import Connections
-from moneystate.deliver.endpoint_queue import EndpointQueue, Forming, is_forming, lane_of
+from moneystate.deliver.endpoint_queue import EndpointQueue, is_forming, lane_of
 from moneystate.deliver.envelopes import envelope
 from moneystate.deliver.history import Attempt, Cut, Ended, LogRecord, Redelivered, Undelivered
 from moneystate.deliver.outcomes import MAX_AGE_MS, TOO_LARGE, Outcome, Verdict, counts_for_breaker, following, verdict
@@ -162,7 +162,7 @@ class Dispatcher:
         one.lane = lane_of(first, row)
         if queue.is_deleted or row is None:
             self._end(queue, one, Outcome.CANCELLED, now_ms, DELETED if queue.is_deleted else ABSENT_SUBSCRIPTION)
-        elif queue.count >= self.bounds.most or queue.bytes + one.bytes > self.bounds.most_bytes:
+        elif queue.count + one.members > self.bounds.most or queue.bytes + one.bytes > self.bounds.most_bytes:
             self._end(queue, one, Outcome.OVERFLOW, now_ms, "too much is pending")
         else:
             self.fresh[one.webhook_id] = one
@@ -356,19 +356,15 @@ class Dispatcher:
         for one in list(queue.queued.values()):
             if subscription_id in (None, one.subscription_id):
                 self._end(queue, one, Outcome.CANCELLED, now_ms, why)
-        for name in [name for name in queue.forming if subscription_id in (None, name)]:
-            for one, _ in queue.forming.pop(name).waiting:
-                queue.bytes -= one.bytes
-                self._end(queue, one, Outcome.CANCELLED, now_ms, why)
+        for one in queue.unformed(subscription_id):
+            self._end(queue, one, Outcome.CANCELLED, now_ms, why)
 
     # Small parts
 
     def _enqueue(self, queue: EndpointQueue, one: Queued, row: Subscription, envelope_bytes: int, now_ms: int) -> None:
         if is_forming(one, row):
             one.is_cut = False
-            its = Waiting(envelope_bytes, now_ms, one.tenant)
-            queue.forming.setdefault(one.subscription_id, Forming()).add(one, its)
-            queue.bytes += one.bytes
+            queue.form(one, Waiting(envelope_bytes, now_ms, one.tenant))
         else:
             one.is_cut = True
             queue.put(one)

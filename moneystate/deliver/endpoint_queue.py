@@ -69,6 +69,7 @@ class EndpointQueue:
         self.lanes: dict[str, deque[str]] = {}  # the first one of a lane may be sent
         self.stopped: set[str] = set()  # lanes in which a message is dead whose outcome is not committed
         self.forming: dict[str, Forming] = {}
+        self.count = 0  # deliveries, those in batches as well
         self.bytes = 0
         self.held_until_ms = 0
         self.paused_base_ms = 0  # for how long it was paused in all, before the current pause
@@ -78,20 +79,28 @@ class EndpointQueue:
         self._numbers = itertools.count()
 
     @property
-    def count(self) -> int:
-        return len(self.queued) + sum(len(one.waiting) for one in self.forming.values())
-
-    @property
     def is_deleted(self) -> bool:
         return self.row is None or self.row.is_deleted
 
     def paused_ms(self, now_ms: int) -> int:
         return self.paused_base_ms + (0 if self.paused_since_ms is None else now_ms - self.paused_since_ms)
 
+    def form(self, one: Queued, its: Waiting) -> None:
+        """Of a delivery that waits for its batch."""
+        self.forming.setdefault(one.subscription_id, Forming()).add(one, its)
+        self._add(one)
+
+    def unformed(self, subscription_id: str | None) -> Iterator[Queued]:
+        """Takes out what waits for the batches of a subscription; None: of all."""
+        for name in [name for name in self.forming if subscription_id in (None, name)]:
+            for one, _ in self.forming.pop(name).waiting:
+                self._drop(one)
+                yield one
+
     def put(self, one: Queued) -> None:
         """A message that may be sent when it is due, and when those before it in its lane have ended."""
         self.queued[one.webhook_id] = one
-        self.bytes += one.bytes
+        self._add(one)
         lane = self.lanes.setdefault(one.lane, deque()) if one.lane else None
         if lane is not None:
             lane.append(one.webhook_id)
@@ -105,7 +114,7 @@ class EndpointQueue:
     def remove(self, one: Queued, is_released: bool = True) -> None:
         """Of a message that has ended. `is_released`: the next one of its lane may be sent."""
         del self.queued[one.webhook_id]
-        self.bytes -= one.bytes
+        self._drop(one)
         self.in_flight.discard(one.webhook_id)
         self.cutting.discard(one.webhook_id)
         if one.lane:
@@ -114,7 +123,7 @@ class EndpointQueue:
     def replace_first(self, one: Queued, halves: list[Queued]) -> None:
         """Puts the halves of a batch in its place, also in its lane."""
         self.queued.pop(one.webhook_id)
-        self.bytes -= one.bytes
+        self._drop(one)
         self.in_flight.discard(one.webhook_id)
         if one.lane:
             lane = self.lanes[one.lane]
@@ -122,7 +131,7 @@ class EndpointQueue:
             lane.extendleft(half.webhook_id for half in reversed(halves))
         for half in halves:
             self.queued[half.webhook_id] = half
-            self.bytes += half.bytes
+            self._add(half)
             self.cutting.add(half.webhook_id)
 
     def release(self, lane: str) -> None:
@@ -164,6 +173,8 @@ class EndpointQueue:
         for subscription_id, forming in self.forming.items():
             row = self.subscriptions.get(subscription_id)
             while row is not None and self.may_send(now_ms) and (members := forming.take(row, now_ms)):
+                for one in members:
+                    self._drop(one)
                 yield row, members
 
     def next_ms(self) -> int | None:
@@ -178,6 +189,14 @@ class EndpointQueue:
         if self.breaker.status is Status.OPEN:
             times = [self.breaker.probe_due_ms] if times and not self.in_flight else []
         return max(min(times), self.held_until_ms, round(self._next_ms)) if times else None
+
+    def _add(self, one: Queued) -> None:
+        self.count += one.members
+        self.bytes += one.bytes
+
+    def _drop(self, one: Queued) -> None:
+        self.count -= one.members
+        self.bytes -= one.bytes
 
     def _next(self, now_ms: int) -> Queued | None:
         rate = self._rate(now_ms)

@@ -12,9 +12,11 @@ import socket
 import ssl
 import time
 import weakref
+from collections.abc import Callable
 from typing import Final
 
 import aiohttp
+from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from moneystate.deliver.addresses import Addresses
@@ -37,19 +39,24 @@ class Sender:
     """It has up to `connections.most` requests at a time, as its caller sees to, in one event loop. Call `close` at the
     end."""
 
-    def __init__(self, addresses: Addresses, most: int, tls: ssl.SSLContext | None = None) -> None:
-        """`tls` None: the system's authorities."""
+    def __init__(
+        self, addresses: Addresses, most: int, tls: ssl.SSLContext | None = None,
+        resolver: Callable[[], AbstractResolver] = aiohttp.AsyncResolver,
+    ) -> None:  # fmt: skip
+        """`tls` None: the system's authorities. `resolver` asks servers of names without a thread for each, so that a
+        name without an answer holds up no other one."""
         self.connections = Connections(most, lambda: len(self._sockets))
         self._addresses = addresses
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()  # those of open connections
         self._tls = tls
+        self._resolver = resolver()
         self._kept, self._closed = self._new_session(keeps=True), self._new_session(keeps=False)
 
     def _new_session(self, keeps: bool) -> aiohttp.ClientSession:
         """`keeps`: connections are used again. No request waits for a connection in a session."""
         connector = aiohttp.TCPConnector(
             limit=0, limit_per_host=0, keepalive_timeout=IDLE_S if keeps else None, force_close=not keeps,
-            ssl=True if self._tls is None else self._tls, socket_factory=self._socket,
+            ssl=True if self._tls is None else self._tls, socket_factory=self._socket, resolver=self._resolver,
         )  # fmt: skip
         return aiohttp.ClientSession(
             connector=connector, timeout=NEVER, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False,
@@ -79,6 +86,7 @@ class Sender:
     async def close(self) -> None:
         await self._kept.close()
         await self._closed.close()
+        await self._resolver.close()
 
     def _socket(self, info: AddressInfo) -> socket.socket:
         """Called for each connection, so an address that has changed since it was looked up is checked, too."""

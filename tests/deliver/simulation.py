@@ -198,6 +198,8 @@ def check(story: Story) -> None:
     """Raises AssertionError if a promise does not hold."""
     check_outcomes(story)
     check_bodies(story)
+    queues = story.worker.endpoints.values()
+    assert [(queue.endpoint_id, queue.count, queue.bytes) for queue in queues if queue.count or queue.bytes] == []
     for one in story.sent:
         endpoint = story.endpoints[story.subscriptions[one.subscription_id].endpoint_id]
         assert one.in_flight <= endpoint.max_in_flight

@@ -149,6 +149,19 @@ def test_an_endpoint_with_too_much_pending_has_the_rest_as_undelivered() -> None
     ]
 
 
+def test_a_bound_counts_the_members_of_batches_and_what_has_ended_is_free_again() -> None:
+    its = Subscription("s1", "e1", "acme", Mode.BATCH, limits=Limits(max_messages=2, max_wait_ms=0))
+    made = worker(its=its, bounds=Bounds(most=3))
+    for n in range(4):
+        made.take(number(n), T, T)
+        sent(made, T)
+    assert [(one.webhook_id, one.outcome) for one in commit(made)] == [("m3", Outcome.OVERFLOW)]
+    for batch in sent(made, T):
+        made.answered(batch, OK, T)
+    queue = made.endpoints["e1"]
+    assert (queue.count, queue.bytes) == (0, 0)
+
+
 def test_retry_after_holds_the_endpoint_and_costs_no_attempt() -> None:
     made = worker(Endpoint("e1", "acme", "https://x", max_in_flight=1))
     made.take(number(1), T, T)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from standardwebhooks import Webhook
 
@@ -21,6 +22,7 @@ from moneystate.deliver.requests import Message, NoSecret, request_of
 from moneystate.deliver.rows import Auth, AuthKind, Endpoint
 from moneystate.deliver.sending import Sender
 from tests.deliver.made import DELIVERY, delivery
+from tests.deliver.names import names
 from tests.deliver.receivers import Receiver, receiver, talking
 from tests.query.certificates import Pki
 
@@ -246,3 +248,20 @@ def test_nobody_waits_for_a_server_that_hangs() -> None:
 
     answers = asyncio.run(run())
     assert [one.status for one in answers] == [None] * 20 + [200] * 20
+
+
+def test_nobody_waits_for_a_name_without_an_answer() -> None:
+    async def run() -> list[Answer]:
+        async with receiver() as server, names("quick") as port:
+            sender = Sender(
+                LOOPBACK, 100, resolver=lambda: aiohttp.AsyncResolver(nameservers=["127.0.0.1"], udp_port=port)
+            )
+            to = server.url.rpartition(":")[2]
+            hosts = [f"slow{n}.example.com" for n in range(60)] + ["quick.example.com"]
+            tasks = [sender.send(Request(f"http://{host}:{to}/ok", {}, b"{}", 1_500)) for host in hosts]
+            answers = await asyncio.gather(*tasks)
+            await sender.close()
+            return answers
+
+    answers = asyncio.run(run())
+    assert [one.status for one in answers] == [None] * 60 + [200]
