@@ -23,12 +23,12 @@ from moneystate.apply.status import status_of
 from moneystate.apply.worker import Choices
 from moneystate.cli.command import Command, Group
 from moneystate.cli.findings_view import end_with_errors, show_findings
-from moneystate.cli.option import PATH, Panel, choice, option
-from moneystate.cli.options import Json, LogLevel, MetricsHost, MetricsPort, Quiet
+from moneystate.cli.flag_groups import MetricsFlags
+from moneystate.cli.option import PATH, Panel, expanded, option
+from moneystate.cli.options import Json, LogLevel, Quiet, error_choice
 from moneystate.cli.tables import print_table
 from moneystate.errors import ConfigError
 from moneystate.kafka.client import check_reachable
-from moneystate.monitoring import expose
 from moneystate.stop_signals import stop_signals
 
 _log = log.get_log(__name__)
@@ -52,19 +52,16 @@ app = typer.Typer(
 
 
 @app.callback()
+@expanded
 def apply(
     context: typer.Context,
+    metrics_flags: MetricsFlags,
     config: File = None,
     create_tables: Annotated[bool, option("create-tables", "Create tables that are missing.", Panel.run)] = False,
     skip_lost: Annotated[
         bool, option("skip-lost", "Go on where the log no longer has the next records.", Panel.run)
     ] = False,
-    on_error: Annotated[
-        OnError,
-        choice("on-error", "What an exception in a step does: end the job, or make a dead letter.", Panel.run, OnError),
-    ] = OnError.fail,
-    metrics_port: MetricsPort = 0,
-    metrics_host: MetricsHost = "127.0.0.1",
+    on_error: Annotated[OnError, error_choice(OnError)] = OnError.fail,
     log_level: LogLevel = log.Level.info,
 ) -> None:
     """Apply records to PostgreSQL exactly once, then notify.
@@ -80,8 +77,7 @@ def apply(
     check_reachable(settings.bootstrap_servers, dict(settings.kafka))
     process = Process(settings, Choices(on_error, skip_lost))
     process.ensure_topics()
-    if metrics_port:
-        expose(metrics_host, metrics_port, Metrics(process), process.live, process.ready)
+    metrics_flags.expose(Metrics(process), process.live, process.ready)
     with stop_signals() as stopped:
         while not process.check(create_tables):
             if stopped.wait(DATABASE_S):

@@ -10,8 +10,8 @@ import typer
 
 from moneystate.bootstrap.archive import ArchiveOptions, Archiver
 from moneystate.cli import registry, services
-from moneystate.cli.flag_groups import FormatFlags, KafkaFlags
-from moneystate.cli.option import NUMBER, PATH_OR_URI, Panel, choice, option, pairs
+from moneystate.cli.flag_groups import FormatFlags, KafkaFlags, StoreFlags
+from moneystate.cli.option import NUMBER, PATH_OR_URI, Panel, choice, option
 from moneystate.cli.options import (
     AsOf,
     BootstrapServers,
@@ -21,13 +21,11 @@ from moneystate.cli.options import (
     PlainService,
     Quiet,
     SessionLookup,
-    SparkConfig,
     StartingOffsets,
     TopicPrefix,
 )
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.kafka.source_spec import load_decoder
-from moneystate.spark.storage import jvm_settings
 
 
 class FileFormat(StrEnum):
@@ -44,6 +42,7 @@ def archive(
     ],
     kafka_flags: KafkaFlags,
     format_flags: FormatFlags,
+    store_flags: StoreFlags,
     topic_prefix: TopicPrefix = "",
     starting_offsets: StartingOffsets = "earliest",
     as_of: AsOf = "end",
@@ -56,7 +55,6 @@ def archive(
     ] = FileFormat.avro,
     session_lookup: Lookup = SessionLookup.none,
     service: PlainService = "",
-    spark_config: SparkConfig = None,
     json_output: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -66,7 +64,7 @@ def archive(
     replies of lookups are archived, too.
     """
     spec = registry.chosen(services.chosen(context, service))
-    jvm_settings.configure(pairs(spark_config or [], "--spark-config"))
+    store_flags.configure()
     job = spec.job({"lookup": session_lookup is SessionLookup.topic})
     options = ArchiveOptions(
         bootstrap_servers=bootstrap_servers,

@@ -13,22 +13,20 @@ from rich.console import Console
 from moneystate.bootstrap.job import Bootstrap, Prepared
 from moneystate.bootstrap.options import BootstrapOptions
 from moneystate.cli import facts_view, registry, services
-from moneystate.cli.flag_groups import FormatFlags, KafkaFlags, RuleFlags, SessionFlags
-from moneystate.cli.option import PATH, PATH_OR_URI, Panel, option, pairs, repeated
+from moneystate.cli.flag_groups import FormatFlags, KafkaFlags, RuleFlags, SessionFlags, SparkFlags
+from moneystate.cli.option import PATH, PATH_OR_URI, Panel, option, repeated
 from moneystate.cli.options import (
     AsOf,
     BootstrapServers,
     InitialHighs,
     Json,
     KeyGroups,
-    Master,
     MaxRecordsPerChunk,
     Partitions,
     PlainService,
     Quiet,
     Savepoint,
     SourceTasksOrCores,
-    SparkConfig,
     TopicPrefix,
     work,
 )
@@ -38,7 +36,6 @@ from moneystate.cli.work_progress import WorkProgress
 from moneystate.engine.plan import Reached
 from moneystate.errors import CheckpointError, ConfigError
 from moneystate.spark.local_path import is_local
-from moneystate.spark.storage import jvm_settings
 from moneystate.spark.storage.savepoints import new_savepoint
 from state_tools.export import open_checkpoint
 
@@ -59,6 +56,7 @@ def bootstrap(
     format_flags: FormatFlags,
     rule_flags: RuleFlags,
     session_flags: SessionFlags,
+    spark_flags: SparkFlags,
     words: Annotated[
         list[str] | None, typer.Argument(metavar="RULE", help="With --service: its rules, such as --wait 30m.")
     ] = None,
@@ -101,8 +99,6 @@ def bootstrap(
     partitions: Partitions = 4,
     max_records_per_chunk: MaxRecordsPerChunk = 200_000,
     source_tasks: SourceTasksOrCores = None,
-    master: Master = "",
-    spark_config: SparkConfig = None,
     json_output: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -121,8 +117,7 @@ def bootstrap(
     reference = services.chosen(context, service)
     spec = registry.chosen(reference)
     job = spec.job({**rule_flags.rules(), **session_flags.rules(), **rules_given(reference, words or [])})
-    of_spark = pairs(spark_config or [], "--spark-config")
-    jvm_settings.configure(of_spark, master)
+    spark_config = spark_flags.configure()
     if work_folder is None and not is_local(out):
         raise ConfigError(f"--out {out}: expected --work as well.", "give a folder of this machine for finished work.")
     with new_savepoint(out, work_folder) as path:
@@ -142,9 +137,9 @@ def bootstrap(
             source_tasks=source_tasks or 0,
             formats=format_flags.by_topic(spec.formatted, spec.formats, spec.decoded),
             registry_url=format_flags.schema_registry or None,
-            master=master or None,
+            master=spark_flags.master or None,
             kafka_config=kafka_flags.settings(),
-            spark_config=of_spark,
+            spark_config=spark_config,
         )
         with WorkProgress(quiet) as progress:
             run = Bootstrap(job, options, lambda p: progress.show(p.phase, p.done, p.total))

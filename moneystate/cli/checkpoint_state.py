@@ -15,8 +15,8 @@ from moneystate.cli import checkpoint_served, checkpoint_view, facts_view, regis
 from moneystate.cli.command import add
 from moneystate.cli.connection import Connect, connecting
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.flag_groups import KafkaFlags
-from moneystate.cli.option import flagged, pairs
+from moneystate.cli.flag_groups import KafkaFlags, StoreFlags
+from moneystate.cli.option import flagged
 from moneystate.cli.options import (
     DEDUP_TTL,
     AtTime,
@@ -29,7 +29,6 @@ from moneystate.cli.options import (
     PlainService,
     Quiet,
     SameKeyGroups,
-    SparkConfig,
 )
 from moneystate.cli.options import (
     Savepoint as SavepointFolder,
@@ -47,7 +46,6 @@ from moneystate.savepoint.format import Savepoint
 from moneystate.savepoint.manifest import ChangelogPosition
 from moneystate.savepoint.rescale import rescale
 from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.storage import jvm_settings
 from moneystate.spark.storage.savepoints import check_out, fetched, new_savepoint
 from state_tools.changelog_position import changelog_position
 from state_tools.export import check_can_go_on, export, open_checkpoint
@@ -66,11 +64,11 @@ Place = Annotated[
 class StateFlags:
     """The flags of commands that take a state from a folder or from a server."""
 
+    store_flags: StoreFlags
     at_version: AtVersion = ""
     at_time: AtTime = ""
     dedup_ttl: DedupTtl = DEDUP_TTL
     service: PlainService = ""
-    spark_config: SparkConfig = None
     json_output: Json = False
     quiet: Quiet = False
 
@@ -86,10 +84,10 @@ def export_state(
     checkpoint: CheckpointFolder,
     out: SavepointFolder,
     kafka_flags: KafkaFlags,
+    store_flags: StoreFlags,
     key_groups: SameKeyGroups = None,
     service: PlainService = "",
     bootstrap_servers: BootstrapServers = "",
-    spark_config: SparkConfig = None,
     json_output: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -99,7 +97,7 @@ def export_state(
     --from-snapshot). --checkpoint can also be a savepoint: with --key-groups, the command writes it with another number
     of key groups.
     """
-    jvm_settings.configure(pairs(spark_config or [], "--spark-config"))
+    store_flags.configure()
     check_out(out)
     spec = registry.service_of(checkpoint, service)
     state, kafka = spec.state, kafka_flags.settings()
@@ -151,7 +149,7 @@ def fingerprint(place: Place, connect: Connect, flags: StateFlags) -> None:
         checkpoint_served.tell_fingerprint(served, flags.json_output)
         return
     checkpoint_served.check_no_moment(read_at)
-    jvm_settings.configure(pairs(flags.spark_config or [], "--spark-config"))
+    flags.store_flags.configure()
     with open_state(registry.service_of(place, flags.service).state, place) as savepoint:
         m = savepoint.manifest
         if flags.json_output:
@@ -182,7 +180,7 @@ def compare_states(
         checkpoint_served.tell_comparison(sides, flags.json_output)
         raise typer.Exit(1 if sides.result.total else 0)
     checkpoint_served.check_no_moment(read_at)
-    jvm_settings.configure(pairs(flags.spark_config or [], "--spark-config"))
+    flags.store_flags.configure()
     state = _state_of_both(one, other, flags.service)
     with open_state(state, one) as a, open_state(state, other) as b:
         comparison = compare(state, a, b, limit)
@@ -199,18 +197,18 @@ def compare_states(
 
 def show(
     checkpoint: CheckpointFolder,
+    store_flags: StoreFlags,
     user: Annotated[
         str | None, typer.Argument(metavar="USER", help="User id, which may be empty; without, the state as a whole.")
     ] = None,
     service: PlainService = "",
-    spark_config: SparkConfig = None,
     json_output: Json = False,
 ) -> None:
     """Show a user's state, or how far the job is.
 
     A user's state is shown with buffered events and timers. --checkpoint can also be a savepoint.
     """
-    jvm_settings.configure(pairs(spark_config or [], "--spark-config"))
+    store_flags.configure()
     state = registry.service_of(checkpoint, service).state
     seen = inspect_state(state, checkpoint, None if user is None else user.encode())
     if seen is None:

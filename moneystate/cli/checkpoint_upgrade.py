@@ -23,16 +23,14 @@ from moneystate.api.folders import avro_root, folder_of
 from moneystate.cli import registry, services
 from moneystate.cli.checkpoint_schemas import count_state
 from moneystate.cli.command import add
-from moneystate.cli.flag_groups import KafkaFlags
+from moneystate.cli.flag_groups import KafkaFlags, SparkFlags
 from moneystate.cli.job_kinds import kind_of
-from moneystate.cli.option import NUMBER, Panel, check_given, flagged, option, pairs
+from moneystate.cli.option import NUMBER, Panel, check_given, flagged, option
 from moneystate.cli.options import (
     BootstrapServers,
     CheckpointFolder,
     Json,
-    Master,
     PlainService,
-    SparkConfig,
 )
 from moneystate.cli.tables import print_table
 from moneystate.engine import plan as plans
@@ -44,7 +42,6 @@ from moneystate.schemas.tree import Tree, read_folder, tree_of
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.progress import BatchProgress
 from moneystate.spark.run_options import RunOptions
-from moneystate.spark.storage import jvm_settings
 from state_tools.downgrade_check import check_downgrade
 from state_tools.export import FINISH_FIRST
 
@@ -63,12 +60,11 @@ class RewriteFlags:
     """The flags that both commands have."""
 
     kafka_flags: KafkaFlags
+    spark_flags: SparkFlags
     bootstrap_servers: BootstrapServers = ""
     batches: Batches = 16
     dry_run: DryRun = False
     service: PlainService = ""
-    master: Master = ""
-    spark_config: SparkConfig = None
     json_output: Json = False
 
 
@@ -115,7 +111,7 @@ def _rewrite(existing: Checkpoint, flags: RewriteFlags, version: int, title: str
 
 
 def _existing(folder: str, flags: RewriteFlags) -> Checkpoint:
-    jvm_settings.configure(pairs(flags.spark_config or [], "--spark-config"), flags.master)
+    flags.spark_flags.configure()
     existing = Checkpoint(folder)
     if existing.is_new() or existing.last_committed() < 0:
         raise CheckpointError(
@@ -147,10 +143,10 @@ def _options(existing: Checkpoint, flags: RewriteFlags, version: int) -> RunOpti
         bounded=True,
         key_groups=settings["key_groups"],
         partitions=settings["partitions"],
-        master=flags.master or None,
+        master=flags.spark_flags.master or None,
         create_topics=False,
         kafka_config=kafka_config,
-        spark_config=pairs(flags.spark_config or [], "--spark-config"),
+        spark_config=flags.spark_flags.configure(),
         rewrite=(min(flags.batches, settings["key_groups"]), version),
         local=bool(settings.get("local")),
     )

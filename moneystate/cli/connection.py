@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import grpc
 
 from moneystate.cli.durations import parse_ms
+from moneystate.cli.flag_groups import ClientFlags
 from moneystate.cli.option import ADDRESS, DURATION, Panel, flagged, option
-from moneystate.cli.options import TlsCa, TlsCert, TlsKey, TokenFile, Traces
+from moneystate.cli.options import Traces
 from moneystate.cli.tracing import calls_traced
 from moneystate.errors import MoneystateError, QueryError
 from moneystate.serving.client import Client, Target
@@ -61,28 +62,22 @@ def connecting(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _connected(
+    client_flags: ClientFlags,
     address: Address = DEFAULT_ADDRESS,
-    tls_ca: TlsCa = "",
-    tls_cert: TlsCert = "",
-    tls_key: TlsKey = "",
-    token_file: TokenFile = "",
     timeout: Timeout = "10s",
     traces: Traces = False,
 ) -> Connected:
-    return _opened(Target(address, tls_ca, tls_cert, tls_key, token_file), timeout, "--address", traces)
+    return _opened(_target(address, client_flags), timeout, "--address", traces)
 
 
 def _connecting(
-    tls_ca: TlsCa = "",
-    tls_cert: TlsCert = "",
-    tls_key: TlsKey = "",
-    token_file: TokenFile = "",
+    client_flags: ClientFlags,
     timeout: Timeout = "10s",
 ) -> Connect:
     @contextmanager
     def connect(address: str) -> Iterator[Client]:
         try:
-            with _opened(Target(address, tls_ca, tls_cert, tls_key, token_file), timeout, "HOST:PORT") as client:
+            with _opened(_target(address, client_flags), timeout, "HOST:PORT") as client:
                 yield client
         except QueryError as e:
             if e.exit_code == 1:
@@ -90,6 +85,10 @@ def _connecting(
             raise
 
     return connect
+
+
+def _target(address: str, flags: ClientFlags) -> Target:
+    return Target(address, flags.tls_ca, flags.tls_cert, flags.tls_key, flags.token_file)
 
 
 @contextmanager

@@ -9,23 +9,22 @@ import uuid
 from typing import TYPE_CHECKING, Annotated
 
 from moneystate import log
-from moneystate.cli.flag_groups import KafkaFlags, NewTopicFlags, SecurityFlags
+from moneystate.cli.flag_groups import KafkaFlags, MetricsFlags, NewTopicFlags, SecurityFlags
 from moneystate.cli.known_services import KNOWN
 from moneystate.cli.option import NUMBER, PATH, Panel, check_given, option, repeated
 from moneystate.cli.options import (
     BootstrapServers,
     CreateTopics,
     Listen,
-    MetricsHost,
-    MetricsPort,
     TopicPrefix,
     audit_target,
+    consumer_group,
 )
 from moneystate.deliver.interface.options import InterfaceOptions, Security
 from moneystate.deliver.process import DeliverOptions, made_worker, prepare
 from moneystate.errors import ConfigError
 from moneystate.kafka.client import check_reachable
-from moneystate.monitoring import Labelled, Pulse, expose
+from moneystate.monitoring import Labelled, Pulse
 from moneystate.serving.http_server import bound
 
 if TYPE_CHECKING:
@@ -40,11 +39,9 @@ def deliver(
     kafka_flags: KafkaFlags,
     new_topics: NewTopicFlags,
     security_flags: SecurityFlags,
+    metrics_flags: MetricsFlags,
     topic_prefix: TopicPrefix = "",
-    group_id: Annotated[
-        str,
-        option("group-id", "Consumer group of all workers.", Panel.run, "NAME", shown="the topic prefix and deliver"),
-    ] = "",
+    group_id: Annotated[str, consumer_group("the topic prefix and deliver")] = "",
     secrets: Annotated[
         str, option("secrets", "Folder or file of the secrets that rows of endpoints name.", Panel.security, PATH)
     ] = "",
@@ -72,8 +69,6 @@ def deliver(
     create_topics: CreateTopics = True,
     listen: Listen = "",
     audit_log: Annotated[str, audit_target("none")] = "",
-    metrics_port: MetricsPort = 0,
-    metrics_host: MetricsHost = "127.0.0.1",
 ) -> None:
     """Send deliveries to the endpoints of customers.
 
@@ -104,16 +99,15 @@ def deliver(
     interface = _interface(options, listen, Security(*security_flags.given(), audit_log), new_topics.topic_partitions)
     check_reachable(bootstrap_servers, options.kafka_config)
     prepare(options)
-    metrics_at = metrics_host, metrics_port
     import uvloop  # not for every command
 
     if interface is None:
-        uvloop.run(_until_signal(options, metrics_at))
+        uvloop.run(_until_signal(options, metrics_flags))
         return
     from moneystate.deliver.interface.process import Interface  # FastAPI takes long to import
 
     with bound(listen) as listening, Interface(interface) as opened:
-        uvloop.run(_until_signal(options, metrics_at, (opened, listening)))
+        uvloop.run(_until_signal(options, metrics_flags, (opened, listening)))
 
 
 def _interface(options: DeliverOptions, listen: str, security: Security, partitions: int) -> InterfaceOptions | None:
@@ -145,12 +139,10 @@ def _interface(options: DeliverOptions, listen: str, security: Security, partiti
 
 
 async def _until_signal(
-    options: DeliverOptions, metrics_at: tuple[str, int], interface: tuple[Interface, socket.socket] | None = None
+    options: DeliverOptions, metrics: MetricsFlags, interface: tuple[Interface, socket.socket] | None = None
 ) -> None:
     worker, stop = made_worker(options), asyncio.Event()
-    host, port = metrics_at
-    if port:
-        expose(host, port, Labelled({ROUTER: worker.metrics.registry}), Pulse().check, worker.ready)
+    metrics.expose(Labelled({ROUTER: worker.metrics.registry}), Pulse().check, worker.ready)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)

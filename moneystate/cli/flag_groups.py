@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.option import Flags
+from moneystate.cli.option import Flags, pairs
 from moneystate.cli.options import (
     BOUND,
     DEDUP_TTL,
@@ -21,18 +21,23 @@ from moneystate.cli.options import (
     KafkaConfig,
     KafkaConfigFile,
     Lookup,
+    Master,
     MaxFuture,
     MaxRecordBytes,
+    MetricsHost,
+    MetricsPort,
     MinInsyncReplicas,
     ReplicationFactor,
     SchemaRegistry,
     SessionLookup,
     SessionTtl,
     SessionWait,
+    SparkConfig,
     TlsCa,
     TlsCert,
     TlsKey,
     TokenAudience,
+    TokenFile,
     TokenIssuer,
     TokenKey,
     TopicPartitions,
@@ -41,6 +46,12 @@ from moneystate.cli.options import (
     replication,
 )
 from moneystate.kafka.topics import Replication
+from moneystate.spark.storage import jvm_settings
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
+
+    from moneystate.monitoring import Check
 
 
 @dataclass(frozen=True)
@@ -69,6 +80,56 @@ class SecurityFlags(Flags):
     def given(self) -> tuple[str, str, str, str, str, str]:
         """The first fields of `moneystate.serving.tls.SecurityFlags`."""
         return self.tls_cert, self.tls_key, self.tls_ca, self.token_key, self.token_audience, self.token_issuer
+
+
+@dataclass(frozen=True)
+class ClientFlags(Flags):
+    """How clients encrypt, and say who they are."""
+
+    tls_ca: TlsCa = ""
+    tls_cert: TlsCert = ""
+    tls_key: TlsKey = ""
+    token_file: TokenFile = ""
+
+
+@dataclass(frozen=True)
+class MetricsFlags(Flags):
+    """Where Prometheus finds metrics."""
+
+    metrics_port: MetricsPort = 0
+    metrics_host: MetricsHost = "127.0.0.1"
+
+    def expose(self, metrics: Collector, live: Check, ready: Check) -> None:
+        """Answers until the process ends, if there is a port. Raises SetupError."""
+        if self.metrics_port:
+            from moneystate.monitoring import expose  # here: most commands have no metrics
+
+            expose(self.metrics_host, self.metrics_port, metrics, live, ready)
+
+
+@dataclass(frozen=True)
+class StoreFlags(Flags):
+    """How folders in stores are reached: by Spark."""
+
+    spark_config: SparkConfig = None
+
+    def configure(self) -> dict[str, str]:
+        """Sets up the JVM of this process, and returns Spark's settings. Raises ConfigError."""
+        return SparkFlags("", self.spark_config).configure()
+
+
+@dataclass(frozen=True)
+class SparkFlags(Flags):
+    """How Spark is started."""
+
+    master: Master = ""
+    spark_config: SparkConfig = None
+
+    def configure(self) -> dict[str, str]:
+        """Sets up the JVM of this process, and returns Spark's settings. Raises ConfigError."""
+        settings = pairs(self.spark_config or [], "--spark-config")
+        jvm_settings.configure(settings, self.master)
+        return settings
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from moneystate import log
 from moneystate.api.job import check_formats, plain_service
 from moneystate.api.reference import service_at
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.flag_groups import FormatFlags, KafkaFlags, NewTopicFlags, SecurityFlags
+from moneystate.cli.flag_groups import FormatFlags, KafkaFlags, MetricsFlags, NewTopicFlags, SecurityFlags
 from moneystate.cli.option import DURATION, NUMBER, Panel, check_given, option
 from moneystate.cli.options import (
     MAX_RECORD_BYTES,
@@ -19,8 +19,6 @@ from moneystate.cli.options import (
     Grace,
     Listen,
     MaxRecordBytes,
-    MetricsHost,
-    MetricsPort,
     TopicPrefix,
     audit_target,
 )
@@ -39,6 +37,7 @@ def ingest(
     bootstrap_servers: BootstrapServers,
     kafka_flags: KafkaFlags,
     security_flags: SecurityFlags,
+    metrics_flags: MetricsFlags,
     format_flags: FormatFlags,
     new_topics: NewTopicFlags,
     listen: Listen = "127.0.0.1:8090",
@@ -101,8 +100,6 @@ def ingest(
             least=0,
         ),
     ] = 0,
-    metrics_port: MetricsPort = 0,
-    metrics_host: MetricsHost = "127.0.0.1",
     audit_log: Annotated[str, audit_target("none")] = "",
     create_topics: CreateTopics = True,
 ) -> None:
@@ -136,8 +133,8 @@ def ingest(
             key_memory_bytes=max_key_memory * MIB,
             grace_s=parse_ms(grace, "--grace") / 1000,
             pages=pages,
-            metrics_port=metrics_port,
-            metrics_host=metrics_host,
+            metrics_port=metrics_flags.metrics_port,
+            metrics_host=metrics_flags.metrics_host,
             kafka_config=kafka_flags.settings(),
             security=Security(*security_flags.given(), audit_log),
         )

@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import Annotated
 
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.flag_groups import KafkaFlags, NewTopicFlags
-from moneystate.cli.option import DURATION, NUMBER, PATH, PATH_OR_URI, TIME, Panel, check_given, option, pairs
+from moneystate.cli.flag_groups import KafkaFlags, NewTopicFlags, SparkFlags
+from moneystate.cli.option import DURATION, NUMBER, PATH, PATH_OR_URI, TIME, Panel, check_given, option
 from moneystate.cli.options import (
     ApplicationId,
     BootstrapServers,
     CheckpointFolder,
     CreateTopics,
     KeyGroups,
-    Master,
     Partitions,
     SchemaRegistry,
     SourceTasks,
-    SparkConfig,
     StartingOffsets,
     TopicPrefix,
 )
@@ -37,6 +35,7 @@ def job_options(
     checkpoint: CheckpointFolder,
     kafka_flags: KafkaFlags,
     new_topics: NewTopicFlags,
+    spark_flags: SparkFlags,
     topic_prefix: TopicPrefix = "",
     until_caught_up: Annotated[
         bool, option("until-caught-up", "Read the records that the topics have at the start, then end.", Panel.run)
@@ -112,16 +111,13 @@ def job_options(
     local: Annotated[
         bool, option("local", "Run in this process, without Spark: for a laptop, a test or few records.", Panel.run)
     ] = False,
-    master: Master = "",
-    spark_config: SparkConfig = None,
 ) -> RunOptions:
     """Raises ConfigError for flags that contradict each other."""
     check_given(bootstrap_servers=bootstrap_servers, checkpoint=checkpoint)
     _check_together(drain, until_caught_up, drain_until)
     _check_initial(initial_state, initial_offsets, starting_offsets)
-    _check_local(local, checkpoint, master)
-    of_spark = pairs(spark_config or [], "--spark-config")
-    jvm_settings.configure(of_spark, master)
+    _check_local(local, checkpoint, spark_flags.master)
+    spark_config = spark_flags.configure()
     jvm_settings.log_for(checkpoint)
     return RunOptions(
         bootstrap_servers=bootstrap_servers,
@@ -143,12 +139,12 @@ def job_options(
         max_records=max_records_per_batch,
         trigger_interval_s=parse_ms(trigger_interval, "--trigger-interval") / 1000,
         registry_url=schema_registry or None,
-        master=master or None,
+        master=spark_flags.master or None,
         create_topics=create_topics,
         topic_partitions=new_topics.topic_partitions,
         replication=new_topics.replication(),
         kafka_config=kafka_flags.settings(),
-        spark_config=of_spark,
+        spark_config=spark_config,
         source_tasks=source_tasks,
         local=local,
     )

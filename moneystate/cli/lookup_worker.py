@@ -21,7 +21,7 @@ from moneystate.api.lookup_plan import LookupPlan
 from moneystate.api.plans import plan_of
 from moneystate.cli import services
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.flag_groups import FormatFlags, KafkaFlags, NewTopicFlags
+from moneystate.cli.flag_groups import ClientFlags, FormatFlags, KafkaFlags, MetricsFlags, NewTopicFlags
 from moneystate.cli.known_services import ENRICHMENT, LOOKUPS
 from moneystate.cli.lookup_display import LookupDisplay
 from moneystate.cli.option import DURATION, NUMBER, PATH, Panel, check_given, option
@@ -29,14 +29,9 @@ from moneystate.cli.options import (
     BootstrapServers,
     CreateTopics,
     Json,
-    MetricsHost,
-    MetricsPort,
     Quiet,
-    TlsCa,
-    TlsCert,
-    TlsKey,
-    TokenFile,
     TopicPrefix,
+    consumer_group,
 )
 from moneystate.engine.processor import InputTopic
 from moneystate.errors import ConfigError, JobError
@@ -47,7 +42,7 @@ from moneystate.lookup.http_service import ServiceConfig
 from moneystate.lookup.metrics import Metrics
 from moneystate.lookup.resolver import Policy
 from moneystate.lookup.worker import Worker, WorkerConfig
-from moneystate.monitoring import Labelled, Pulse, expose
+from moneystate.monitoring import Labelled, Pulse
 
 REQUESTS, REPLIES = 0, 1  # the numbers of the topics
 _log = log.get_log(__name__)
@@ -68,6 +63,8 @@ def lookup_worker(
     kafka_flags: KafkaFlags,
     format_flags: FormatFlags,
     new_topics: NewTopicFlags,
+    client_flags: ClientFlags,
+    metrics_flags: MetricsFlags,
     service: Annotated[
         str,
         typer.Argument(metavar="SERVICE", help="Service: a short name, or MODULE:NAME with a module or its file."),
@@ -76,16 +73,7 @@ def lookup_worker(
         str, option("lookup", "The lookup to work for.", Panel.run, "NAME", shown="the service's only one")
     ] = "",
     topic_prefix: TopicPrefix = "",
-    group_id: Annotated[
-        str,
-        option(
-            "group-id",
-            "Consumer group of all workers.",
-            Panel.run,
-            "NAME",
-            shown="the topic prefix and NAME-worker",
-        ),
-    ] = "",
+    group_id: Annotated[str, consumer_group("the topic prefix and NAME-worker")] = "",
     worker_id: Annotated[
         str,
         option(
@@ -127,13 +115,7 @@ def lookup_worker(
             least=1,
         ),
     ] = 10,
-    token_file: TokenFile = "",
-    tls_cert: TlsCert = "",
-    tls_key: TlsKey = "",
-    tls_ca: TlsCa = "",
     create_topics: CreateTopics = True,
-    metrics_port: MetricsPort = 0,
-    metrics_host: MetricsHost = "127.0.0.1",
     json_output: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -161,10 +143,10 @@ def lookup_worker(
     )
     http_service = ServiceConfig(
         base_url=url,
-        bearer_token_file=_path(token_file),
-        client_cert=_path(tls_cert),
-        client_key=_path(tls_key),
-        ca_file=_path(tls_ca),
+        bearer_token_file=_path(client_flags.token_file),
+        client_cert=_path(client_flags.tls_cert),
+        client_key=_path(client_flags.tls_key),
+        ca_file=_path(client_flags.tls_ca),
     )
     http_service.check()
     with tempfile.TemporaryDirectory(prefix="moneystate-lookups-") as scratch:
@@ -193,7 +175,7 @@ def lookup_worker(
         def ensure() -> None:
             ensure_topics(admin_client(bootstrap_servers, config.extra), wanted, create_topics, created_as)
 
-        totals = _run(config, (metrics_host, metrics_port), ensure, quiet)
+        totals = _run(config, metrics_flags, ensure, quiet)
     if json_output:
         typer.echo(json.dumps(totals))
 
@@ -213,17 +195,15 @@ def _lookup_of(reference: str, name: str) -> LookupPlan:
     )
 
 
-def _run(config: WorkerConfig, metrics_at: tuple[str, int], ensure: Callable[[], None], quiet: bool) -> dict[str, Any]:
+def _run(config: WorkerConfig, flags: MetricsFlags, ensure: Callable[[], None], quiet: bool) -> dict[str, Any]:
     name = config.lookup.lookup.service
     log.add_fields(service=name)
     metrics = Metrics()
     worker = Worker(config, metrics)
     check_reachable(config.bootstrap_servers, config.extra)
     ensure()
-    host, port = metrics_at
     pulse = Pulse()
-    if port:
-        expose(host, port, Labelled({name: metrics.registry}), pulse.check, worker.ready)
+    flags.expose(Labelled({name: metrics.registry}), pulse.check, worker.ready)
     with LookupDisplay(worker, metrics, quiet) as display:
         asyncio.run(_run_until_signal(worker, display, pulse))
     return display.totals()

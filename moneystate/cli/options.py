@@ -49,13 +49,13 @@ class SessionLookup(StrEnum):
 
 # service
 
-PlainService = Annotated[
-    str,
-    option(
-        "service", "A plain service: its short name, or MODULE:NAME with a module or its file.", Panel.service,
-        "SERVICE", shown="the enrichment",
-    ),
-]  # fmt: skip
+
+def service_option(shown: str) -> typer.models.OptionInfo:
+    help = "A plain service: its short name, or MODULE:NAME with a module or its file."
+    return option("service", help, Panel.service, "SERVICE", shown=shown)
+
+
+PlainService = Annotated[str, service_option("the enrichment")]
 
 # rules
 
@@ -324,6 +324,15 @@ SinceVersion = Annotated[
 Count = Annotated[
     int, option("count", "For watch: end after this many changes; 0: never.", Panel.question, NUMBER, least=0)
 ]
+
+
+def error_choice(values: type[StrEnum]) -> typer.models.OptionInfo:
+    help = "What an exception in a step does: end the job, or make a dead letter."
+    return choice("on-error", help, Panel.run, values)
+
+
+def consumer_group(shown: str) -> typer.models.OptionInfo:
+    return option("group-id", "Consumer group of all workers.", Panel.run, "NAME", shown=shown)
 
 
 def seed(scope: str = "") -> typer.models.OptionInfo:

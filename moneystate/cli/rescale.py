@@ -15,18 +15,16 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from moneystate.cli import facts_view, registry
-from moneystate.cli.flag_groups import KafkaFlags
-from moneystate.cli.option import PATH_OR_URI, Panel, check_given, flagged, option, pairs
+from moneystate.cli.flag_groups import KafkaFlags, SparkFlags
+from moneystate.cli.option import PATH_OR_URI, Panel, check_given, flagged, option
 from moneystate.cli.options import (
     BootstrapServers,
     CheckpointFolder,
     Json,
-    Master,
     PlainService,
     Quiet,
     SameKeyGroups,
     SamePartitions,
-    SparkConfig,
 )
 from moneystate.cli.savepoint_progress import counting
 from moneystate.cli.tables import print_fields
@@ -34,7 +32,6 @@ from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import InstanceError
 from moneystate.kafka.transactions import Application
 from moneystate.savepoint.manifest import Manifest
-from moneystate.spark.storage import jvm_settings
 from state_tools.export import open_checkpoint
 from state_tools.offline import offline_session
 from state_tools.rescaling import Rescaling, Target
@@ -48,9 +45,8 @@ class Surroundings:
     """The flags that do not say what to do."""
 
     kafka_flags: KafkaFlags
+    spark_flags: SparkFlags
     service: PlainService = ""
-    master: Master = ""
-    spark_config: SparkConfig = None
     json_output: Json = False
     quiet: Quiet = False
 
@@ -76,8 +72,7 @@ def rescale_job(
     then refused.
     """
     check_given(checkpoint=checkpoint, new_checkpoint=new_checkpoint, bootstrap_servers=bootstrap_servers)
-    of_spark = pairs(flags.spark_config or [], "--spark-config")
-    jvm_settings.configure(of_spark, flags.master)
+    spark_config = flags.spark_flags.configure()
     kafka = flags.kafka_flags.settings()
     service = registry.service_of(checkpoint, flags.service)
     settings = open_checkpoint(checkpoint).settings()
@@ -87,7 +82,7 @@ def rescale_job(
     application = rescaling.application()
     if not stop:
         application.check_stopped()
-    with offline_session(flags.master or None, of_spark) as session:
+    with offline_session(flags.spark_flags.master or None, spark_config) as session:
         if stop:
             _warm_up(session)
             _stop(application, flags.quiet)

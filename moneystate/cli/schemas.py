@@ -20,8 +20,9 @@ from rich.text import Text
 from moneystate.api.folders import avro_root, folder_of
 from moneystate.cli import services
 from moneystate.cli.command import add, new_group
-from moneystate.cli.option import PATH, Panel, option, pairs, repeated
-from moneystate.cli.options import Json, SparkConfig
+from moneystate.cli.flag_groups import StoreFlags
+from moneystate.cli.option import PATH, Panel, option, repeated
+from moneystate.cli.options import Json
 from moneystate.cli.registry import SERVICES
 from moneystate.cli.tables import Cell, print_table
 from moneystate.errors import ConfigError
@@ -29,7 +30,6 @@ from moneystate.schemas.check import Finding, Functions, check, check_against
 from moneystate.schemas.services import findings_of, functions_of, release_service
 from moneystate.schemas.tree import RELEASED, Tree, is_state, read_folder, release, tree_of
 from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.storage import jvm_settings
 
 REFUSED_EXIT_CODE = 1
 MAGIC_BYTES = 2
@@ -46,13 +46,13 @@ ServiceArgument = Annotated[
 
 
 def check_command(
+    store_flags: StoreFlags,
     service: ServiceArgument = "",
     against: Annotated[
         str,
         option("against", "A git commit, a folder of schemas or a checkpoint.", Panel.input, "COMMIT|PATH"),
     ] = "",
     avro: FolderOption = None,
-    spark_config: SparkConfig = None,
     json_output: Json = False,
 ) -> None:
     """Check schemas, also against earlier ones or a checkpoint."""
@@ -62,7 +62,7 @@ def check_command(
     tree = tree_of(read_folder(root))
     findings = findings_of(path) if path else check(tree, functions)
     if against:
-        jvm_settings.configure(pairs(spark_config or [], "--spark-config"))
+        store_flags.configure()
         if _is_checkpoint(against):
             # imported here, because only this check needs a Spark session
             from moneystate.cli.checkpoint_schemas import check_checkpoint

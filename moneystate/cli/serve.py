@@ -9,18 +9,15 @@ import typer
 from moneystate import log
 from moneystate.cli import registry, services
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.flag_groups import KafkaFlags, SecurityFlags
-from moneystate.cli.option import DURATION, NUMBER, PATH, PATH_OR_URI, Panel, check_given, option, pairs
+from moneystate.cli.flag_groups import KafkaFlags, MetricsFlags, SecurityFlags, StoreFlags
+from moneystate.cli.option import DURATION, NUMBER, PATH, PATH_OR_URI, Panel, check_given, option
 from moneystate.cli.options import (
     Announce,
     BootstrapServers,
     Grace,
     Listen,
-    MetricsHost,
-    MetricsPort,
     PlainService,
     ReplicaFolder,
-    SparkConfig,
     TopicPrefix,
     Traces,
     audit_target,
@@ -32,7 +29,7 @@ from moneystate.serving import supervisor
 from moneystate.serving.limits import Limits
 from moneystate.serving.options import Security, ServeOptions
 from moneystate.spark.local_path import is_local
-from moneystate.spark.storage import jvm_settings, savepoints
+from moneystate.spark.storage import savepoints
 
 DEFAULT_LISTEN = "127.0.0.1:8484"
 MAX_WORKERS = 64
@@ -49,6 +46,8 @@ def serve(
     data: ReplicaFolder,
     kafka_flags: KafkaFlags,
     security_flags: SecurityFlags,
+    metrics_flags: MetricsFlags,
+    store_flags: StoreFlags,
     listen: Listen = DEFAULT_LISTEN,
     announce: Announce = "",
     topic_prefix: TopicPrefix = "",
@@ -92,8 +91,6 @@ def serve(
         ),
     ] = 1,
     grace: Grace = "10s",
-    metrics_port: MetricsPort = 0,
-    metrics_host: MetricsHost = "127.0.0.1",
     traces: Traces = False,
     scopes: Annotated[
         str,
@@ -127,7 +124,6 @@ def serve(
     max_calls_per_caller: Annotated[
         int, _limit("max-calls-per-caller", "The same of one caller.")
     ] = Limits.calls_per_caller,
-    spark_config: SparkConfig = None,
 ) -> None:
     """Answer queries about the state over gRPC.
 
@@ -143,15 +139,15 @@ def serve(
         data=data,
         listen=listen,
         announced=announce,
-        from_snapshot=_snapshot(from_snapshot, data, reference, pairs(spark_config or [], "--spark-config")),
+        from_snapshot=_snapshot(from_snapshot, data, reference, store_flags),
         topic_prefix=topic_prefix,
         history_ms=parse_ms(history, "--history"),
         history_versions=history_versions or None,
         follow_lineage=lineage,
         workers=workers,
         grace_s=parse_ms(grace, "--grace") / 1000,
-        metrics_port=metrics_port,
-        metrics_host=metrics_host,
+        metrics_port=metrics_flags.metrics_port,
+        metrics_host=metrics_flags.metrics_host,
         traces=traces,
         page_token_key=page_token_key,
         kafka_config=kafka_flags.settings(),
@@ -165,11 +161,11 @@ def serve(
     supervisor.serve(options, face)
 
 
-def _snapshot(address: str, data: str, reference: str, spark_config: dict[str, str]) -> str:
+def _snapshot(address: str, data: str, reference: str, flags: StoreFlags) -> str:
     """The folder of the savepoint on this machine; empty: none is needed. Raises SavepointError."""
     if not address or (generation(data) is not None and not is_local(address)):
         return ""
-    jvm_settings.configure(spark_config)
+    flags.configure()
     made_by, job = savepoints.manifest_of(address, SNAPSHOT).job, registry.chosen(reference).name
     if made_by != job:
         raise SavepointError(

@@ -18,11 +18,12 @@ from moneystate.cli.durations import parse_ms
 from moneystate.cli.flag_groups import RuleFlags
 from moneystate.cli.job_flags import job_options, planned_job
 from moneystate.cli.known_services import KNOWN
-from moneystate.cli.option import Panel, choice, flagged
+from moneystate.cli.option import flagged
 from moneystate.cli.options import (
     LOOKUP_DEADLINE,
     Format,
     LookupDeadline,
+    error_choice,
     formats,
 )
 from moneystate.cli.remembered import Before, before, left_out, with_settings
@@ -51,10 +52,7 @@ Services = Annotated[
     list[str],
     typer.Argument(metavar="SERVICE", help="Services: short names, or MODULE:NAME with a module or its file."),
 ]
-OnErrorFlag = Annotated[
-    OnError,
-    choice("on-error", "What an exception in a step does: end the job, or make a dead letter.", Panel.run, OnError),
-]
+OnErrorFlag = Annotated[OnError, error_choice(OnError)]
 
 
 class Prepared(NamedTuple):

@@ -20,13 +20,11 @@ from moneystate.api import iso_time
 from moneystate.cli import services
 from moneystate.cli.command import add, new_group
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.flag_groups import KafkaFlags, NewTopicFlags
+from moneystate.cli.flag_groups import KafkaFlags, MetricsFlags, NewTopicFlags
 from moneystate.cli.option import flagged
 from moneystate.cli.options import (
     BootstrapServers,
     Json,
-    MetricsHost,
-    MetricsPort,
     Quiet,
     TopicPrefix,
 )
@@ -55,7 +53,7 @@ from moneystate.errors import ConfigError
 from moneystate.kafka.client import admin_client, check_reachable
 from moneystate.kafka.offsets import topic_states
 from moneystate.kafka.topics import Replication
-from moneystate.monitoring import Pulse, expose
+from moneystate.monitoring import Pulse
 from moneystate.stop_signals import StopSignals, stop_signals
 from moneystate.tables.columns import Declared, Names, parsed_types
 from moneystate.tables.declared import table_of_service
@@ -179,11 +177,10 @@ def load(
     place: Place,
     given: Given,
     choices: Choices,
+    metrics_flags: MetricsFlags,
     every: EveryDuration = "",
     watch: Watch = False,
     digests: DigestsFolder = None,
-    metrics_port: MetricsPort = 0,
-    metrics_host: MetricsHost = "127.0.0.1",
     quiet: Quiet = False,
     json_output: Json = False,
 ) -> None:
@@ -201,8 +198,7 @@ def load(
     with stop_signals() as stopped, _loader(place, given, choices, digests, _quiet, stopped) as (loader, source):
         when: When = Watching(source) if isinstance(source, FileSource) and watch else Every(every_ms / 1000)
         staying = Staying(loader, when, stopped, Pulse())
-        if metrics_port:
-            expose(metrics_host, metrics_port, Metrics(staying, place.name), staying.live, staying.ready)
+        metrics_flags.expose(Metrics(staying, place.name), staying.live, staying.ready)
         threading.Thread(target=_end_hard, args=(stopped,), name="last resort", daemon=True).start()
         staying.run()
         _log.info("stopped", loads=staying.good)

@@ -13,25 +13,21 @@ from rich.console import Console
 from moneystate.api import exact_json
 from moneystate.bootstrap.options import BootstrapOptions
 from moneystate.cli import facts_view, registry
-from moneystate.cli.flag_groups import FormatFlags, KafkaFlags
-from moneystate.cli.option import pairs
+from moneystate.cli.flag_groups import FormatFlags, KafkaFlags, SparkFlags
 from moneystate.cli.options import (
     BootstrapServers,
     CheckpointFolder,
     Json,
     Limit,
-    Master,
     MaxRecordsPerChunk,
     PlainService,
     Quiet,
     SourceTasksOrCores,
-    SparkConfig,
     work,
 )
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import CheckpointError
 from moneystate.ports.state import StateModel
-from moneystate.spark.storage import jvm_settings
 from state_tools.replay import Replay, Verdict, open_for_replay
 
 
@@ -40,13 +36,12 @@ def verify_replay(
     bootstrap_servers: BootstrapServers,
     kafka_flags: KafkaFlags,
     format_flags: FormatFlags,
+    spark_flags: SparkFlags,
     work_folder: Annotated[Path | None, work("a temporary one")] = None,
     service: PlainService = "",
     limit: Limit = 20,
     max_records_per_chunk: MaxRecordsPerChunk = 200_000,
     source_tasks: SourceTasksOrCores = None,
-    master: Master = "",
-    spark_config: SparkConfig = None,
     json_output: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -56,8 +51,7 @@ def verify_replay(
     enriched output, and shows --limit differences. It ends with code 0 if they agree, otherwise with 1. It is refused
     if retention or compaction has removed a part of the inputs.
     """
-    of_spark = pairs(spark_config or [], "--spark-config")
-    jvm_settings.configure(of_spark, master)
+    spark_config = spark_flags.configure()
     opened = open_for_replay(checkpoint)
     spec = registry.service_of(checkpoint, service)
     rules = opened.rules(opened.offset(opened.last_committed())["rules"])
@@ -76,9 +70,9 @@ def verify_replay(
         source_tasks=source_tasks or 0,
         formats=format_flags.by_topic(spec.formatted, spec.formats, spec.decoded),
         registry_url=format_flags.schema_registry or None,
-        master=master or None,
+        master=spark_flags.master or None,
         kafka_config=kafka_flags.settings(),
-        spark_config=of_spark,
+        spark_config=spark_config,
     )
     try:
         replay = Replay(job, opened, options, limit)

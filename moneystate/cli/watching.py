@@ -8,8 +8,9 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from moneystate.cli.durations import parse_ms
+from moneystate.cli.flag_groups import MetricsFlags
 from moneystate.cli.option import DURATION, Panel, option
-from moneystate.cli.options import Announce, MetricsHost, MetricsPort, Openlineage, OpenlineageInterval, Traces
+from moneystate.cli.options import Announce, Openlineage, OpenlineageInterval, Traces
 from moneystate.errors import ConfigError
 from moneystate.serving import addresses
 
@@ -23,8 +24,7 @@ ANNOUNCE = "--announce"
 
 
 class Watching(NamedTuple):
-    host: str
-    port: int  # 0: nobody watches
+    metrics: MetricsFlags
     stalled_after_s: float
     openlineage: bool
     openlineage_interval_s: float
@@ -39,25 +39,26 @@ class Watching(NamedTuple):
                 self._send_lineage(jobs, at_end)
             if self.traces:
                 self._send_traces(jobs, at_end)
-            if self.port:
-                self._expose(jobs)
+            self._expose(jobs)
             if self.announced:
                 at_end.enter_context(self._announcer(jobs))
             yield
 
     def _expose(self, jobs: Sequence[BaseJob]) -> None:
-        from moneystate.monitoring import Labelled, all_of, expose
+        if not self.metrics.metrics_port:
+            return
+        from moneystate.monitoring import Labelled, all_of
 
         for job in jobs:
             job.on_trigger.append(job.metrics.trigger)
             job.health.stalled_after_s = self.stalled_after_s
         live, ready = all_of([job.health.live for job in jobs]), all_of([job.health.ready for job in jobs])
-        expose(self.host, self.port, Labelled({job.spec.name: job.metrics for job in jobs}), live, ready)
+        self.metrics.expose(Labelled({job.spec.name: job.metrics for job in jobs}), live, ready)
 
     def _announcer(self, jobs: Sequence[BaseJob]) -> Announcer:
         from moneystate.kafka.announcements import METRICS, Announcement, Announcer
 
-        address = addresses.of_metrics(self.announced, self.host, self.port, ANNOUNCE)
+        address = addresses.of_metrics(self.announced, self.metrics.metrics_host, self.metrics.metrics_port, ANNOUNCE)
         services, options = ",".join(job.spec.name for job in jobs), jobs[0].options
         its = Announcement(address, METRICS, services, socket.gethostname(), False)
         return Announcer(options.bootstrap_servers, options.kafka_config, options.topic_prefix, [its])
@@ -91,8 +92,7 @@ def _count(counter: Counter) -> Callable[[int, str], None]:
 
 
 def watching_options(
-    metrics_port: MetricsPort = 0,
-    metrics_host: MetricsHost = "127.0.0.1",
+    metrics_flags: MetricsFlags,
     stalled_after: Annotated[
         str,
         option(
@@ -108,10 +108,9 @@ def watching_options(
     announce: Announce = "",
 ) -> Watching:
     if announce:
-        _check_announced(announce, metrics_port)
+        _check_announced(announce, metrics_flags.metrics_port)
     return Watching(
-        metrics_host,
-        metrics_port,
+        metrics_flags,
         parse_ms(stalled_after, "--stalled-after") / 1000,
         openlineage,
         parse_ms(openlineage_interval, "--openlineage-interval") / 1000,
