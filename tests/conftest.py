@@ -22,6 +22,7 @@ from tests import cost
 
 if TYPE_CHECKING:
     from tests.job.harness import Setup
+    from tests.kafka.logs import Cluster
     from tests.local.in_memory import InMemory
 
 TESTS = Path(__file__).resolve().parent
@@ -113,6 +114,14 @@ def imports_end(monkeypatch: pytest.MonkeyPatch) -> None:
 def topic_prefix() -> str:
     """A prefix of its own for each test: the broker is shared, its topics are not."""
     return f"t{uuid.uuid4().hex[:12]}-"
+
+
+@pytest.fixture
+def cluster(broker: DevBroker, topic_prefix: str) -> Cluster:
+    """Topics of the test's own."""
+    from tests.kafka.logs import Cluster  # it imports Kafka's client, which many tests do without
+
+    return Cluster(broker.bootstrap_servers, topic_prefix)
 
 
 @pytest.fixture

@@ -43,11 +43,6 @@ Doctor = Callable[..., tuple[int, list[Finding]]]
 
 
 @pytest.fixture
-def cluster(broker: Any, topic_prefix: str) -> Cluster:
-    return Cluster(broker.bootstrap_servers, topic_prefix)
-
-
-@pytest.fixture
 def prepared(cluster: Cluster, tmp_path: Path) -> Path:
     """The checkpoint of an enrichment that has been started, and its topics."""
     options = RunOptions(

@@ -5,14 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from moneystate.devbroker import DevBroker
 from tests.evolution.module_file import ModuleFile
-from tests.job.harness import Setup
-
-
-@pytest.fixture
-def setup(broker: DevBroker, topic_prefix: str, tmp_path: Path) -> Setup:
-    return Setup(broker.bootstrap_servers, topic_prefix, tmp_path)
 
 
 @pytest.fixture

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from moneystate.devbroker import DevBroker
 from moneystate.spark.checkpoint import Checkpoint
 from tests.job.harness import Finished, Setup, finished, small_workload
 from tests.reference.model import Rules
@@ -16,11 +14,6 @@ from tests.reference.model import Rules
 RULES = Rules(lookup=False)
 BOUNDED = ("--until-caught-up", "--quiet", "--max-records-per-batch", "300")
 CHECKPOINT = 4  # exit code
-
-
-@pytest.fixture
-def setup(broker: DevBroker, topic_prefix: str, tmp_path: Path) -> Setup:
-    return Setup(broker.bootstrap_servers, topic_prefix, tmp_path)
 
 
 def rescale(setup: Setup, new: str, *flags: str) -> Finished:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from moneystate.devbroker import DevBroker
 from moneystate.local.memory_clients import memory_log
 from tests.kafka.logs import Cluster
 
@@ -13,8 +12,3 @@ from tests.kafka.logs import Cluster
 def memory_cluster(topic_prefix: str) -> Iterator[Cluster]:
     with memory_log() as (_, address):
         yield Cluster(address, topic_prefix)
-
-
-@pytest.fixture
-def cluster(broker: DevBroker, topic_prefix: str) -> Cluster:
-    return Cluster(broker.bootstrap_servers, topic_prefix)

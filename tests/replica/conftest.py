@@ -5,14 +5,8 @@ from typing import Any
 
 import pytest
 
-from moneystate.devbroker import DevBroker
 from tests.kafka.logs import Cluster
 from tests.replica.changelog import Replica
-
-
-@pytest.fixture
-def cluster(broker: DevBroker, topic_prefix: str) -> Cluster:
-    return Cluster(broker.bootstrap_servers, topic_prefix)
 
 
 @pytest.fixture

@@ -22,7 +22,6 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 import moneystate.kafka.sink
-from moneystate.devbroker import DevBroker
 from moneystate.engine.items import Output
 from moneystate.engine.marker import Decision
 from moneystate.errors import JobError, LateAttemptError, MarkerError
@@ -100,11 +99,6 @@ def begun(config: SinkConfig) -> list[int]:
     """How many producers the first two output partitions have had."""
     producers = producers_begun(config.bootstrap_servers)
     return [producers[f"{config.application_id}-{partition}"] for partition in range(2)]
-
-
-@pytest.fixture
-def cluster(broker: DevBroker, topic_prefix: str) -> Cluster:
-    return Cluster(broker.bootstrap_servers, topic_prefix)
 
 
 @pytest.fixture

@@ -1,12 +1,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from moneystate.devbroker import DevBroker
-from tests.job.harness import Setup
 from tests.storage.hdfs import Hdfs
 from tests.storage.s3 import S3
 
@@ -21,8 +18,3 @@ def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
     with S3(tmp_path_factory.mktemp("s3")) as running:
         yield running
-
-
-@pytest.fixture
-def setup(broker: DevBroker, topic_prefix: str, tmp_path: Path) -> Setup:
-    return Setup(broker.bootstrap_servers, topic_prefix, tmp_path)

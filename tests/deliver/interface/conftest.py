@@ -16,8 +16,3 @@ def site(broker: DevBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     cluster = Cluster(broker.bootstrap_servers, f"t{uuid.uuid4().hex[:12]}-")
     with running(cluster, options(cluster, tmp_path_factory.mktemp("interface"))) as its:
         yield its
-
-
-@pytest.fixture
-def cluster(broker: DevBroker, topic_prefix: str) -> Cluster:
-    return Cluster(broker.bootstrap_servers, topic_prefix)
