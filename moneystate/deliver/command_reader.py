@@ -47,7 +47,7 @@ class CommandReader:
         for place, value in self.topics.values(self.prefix + history.COMMANDS, partition, offset):
             offset = place + 1
             record = _read(value)
-            if isinstance(record, Redeliver | SendTest):
+            if isinstance(record, Command):
                 commands.append(record)
         return commands, offset
 

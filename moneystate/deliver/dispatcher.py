@@ -26,6 +26,7 @@ from moneystate.deliver.records import Delivery
 from moneystate.deliver.requests import Message
 from moneystate.deliver.retry_after import hold_ms
 from moneystate.deliver.rows import Endpoint, Subscription
+from moneystate.deliver.status_events import StatusEvent, kinds_of
 
 MOST_PENDING: Final = 1_000_000  # deliveries of an endpoint
 LOOK_AGAIN_MS: Final = 20
@@ -44,6 +45,7 @@ class Changes:
     pending: dict[str, bytes | None] = field(default_factory=dict)
     undelivered: list[Undelivered] = field(default_factory=list)
     statuses: dict[str, Breaker] = field(default_factory=dict)
+    events: list[StatusEvent] = field(default_factory=list)
     stored: list[Queued] = field(default_factory=list)  # those whose members are in `pending` for the first time
     cuts: list[tuple[str, str]] = field(default_factory=list)  # endpoint and webhook-id
     dead: list[tuple[str, str]] = field(default_factory=list)  # endpoint and lane
@@ -109,6 +111,15 @@ class Dispatcher:
     def status(self, endpoint_id: str, breaker: Breaker) -> None:
         """As an earlier worker left it."""
         self._queue(endpoint_id).breaker = breaker
+
+    def resume(self, endpoint_id: str, owner: str, now_ms: int) -> None:
+        """Closes the breaker of an owner's endpoint, also of one that is disabled, and ends a hold."""
+        queue = self._queue(endpoint_id)
+        if queue.row is None or queue.row.owner != owner:
+            return
+        queue.held_until_ms = 0
+        self._set_breaker(queue, Breaker(), now_ms)
+        self._wake(queue, now_ms)
 
     # Deliveries
 
@@ -406,8 +417,12 @@ class Dispatcher:
         before, queue.breaker = queue.breaker, breaker
         if before.status is not Status.CLOSED and breaker.status is Status.CLOSED:
             queue.all_due(now_ms)
-        if (before.status, before.is_warned) != (breaker.status, breaker.is_warned):
+        kinds = kinds_of(before, breaker)
+        if kinds or before.is_warned != breaker.is_warned:
             self.changes.statuses[queue.endpoint_id] = breaker
+        if queue.row is not None:
+            owner = queue.row.owner
+            self.changes.events += [StatusEvent(kind, queue.endpoint_id, owner, breaker, now_ms) for kind in kinds]
 
     def _queue(self, endpoint_id: str) -> EndpointQueue:
         if endpoint_id not in self.endpoints:

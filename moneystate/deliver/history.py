@@ -120,12 +120,23 @@ class SendTest:
     at_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Asks workers to send to an endpoint again, although its breaker is open or it is disabled."""
+
+    command_id: str
+    endpoint_id: str
+    owner: str
+    by: str
+    at_ms: int
+
+
 LogRecord: TypeAlias = Cut | Attempt | Ended | Redelivered
-Command: TypeAlias = Redeliver | SendTest
+Command: TypeAlias = Redeliver | SendTest | Resume
 Record: TypeAlias = LogRecord | Command | Undelivered
 _KINDS: Final[dict[str, type[Record]]] = {
     "cut": Cut, "attempt": Attempt, "ended": Ended, "redelivered": Redelivered, "undelivered": Undelivered,
-    "redeliver": Redeliver, "test": SendTest,
+    "redeliver": Redeliver, "test": SendTest, "resume": Resume,
 }  # fmt: skip
 _NAMES: Final = {type: kind for kind, type in _KINDS.items()}
 _TYPES: Final[dict[str, Any]] = {

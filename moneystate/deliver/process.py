@@ -9,7 +9,7 @@ from typing import Final
 
 import psutil
 
-from moneystate.deliver import history, pending, statuses
+from moneystate.deliver import history, pending, status_events, statuses
 from moneystate.deliver.addresses import Addresses
 from moneystate.deliver.history import RECORD_BYTES
 from moneystate.deliver.router_schemas import delivery_reader
@@ -82,6 +82,7 @@ def prepare(options: DeliverOptions) -> None:
         TopicSpec(prefix + history.COMMANDS, partitions, exactly=True),
         TopicSpec(prefix + pending.PENDING, partitions, compacted=True, exactly=True, message_bytes=RECORD_BYTES),
         TopicSpec(prefix + statuses.STATUSES, partitions, compacted=True, exactly=True),
+        TopicSpec(prefix + status_events.EVENTS, partitions, retention_ms=LOG_MS, broker_time=True),
     ]
     ensure_topics(admin, wanted, options.create_topics, options.replication)
 

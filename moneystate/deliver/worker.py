@@ -28,7 +28,7 @@ from moneystate.deliver.book import ENDPOINTS, SUBSCRIPTIONS, Book
 from moneystate.deliver.breaker import Breaker, Status
 from moneystate.deliver.command_reader import CommandReader
 from moneystate.deliver.dispatcher import Changes, Dispatcher
-from moneystate.deliver.history import COMMANDS, RECORD_BYTES, Command, Ended, NotARecord
+from moneystate.deliver.history import COMMANDS, RECORD_BYTES, Command, Ended, NotARecord, Resume
 from moneystate.deliver.metrics import Metrics, Standing
 from moneystate.deliver.obeying import Obeyer
 from moneystate.deliver.pending import Queued
@@ -278,14 +278,16 @@ class Worker:
 
     def _introduce(self, dispatcher: Dispatcher, delivery: Delivery, now_ms: int) -> None:
         """Gives the rows of a delivery, if the dispatcher does not have them."""
-        queue = dispatcher.endpoints.get(delivery.endpoint_id)
-        if queue is None or queue.row is None:
-            known = self.book.endpoint(delivery.endpoint_id)
-            dispatcher.endpoint_row(delivery.endpoint_id, known.row, known.offset, now_ms, known.since_ms)
-            queue = dispatcher.endpoints[delivery.endpoint_id]
-        if delivery.subscription_id not in queue.subscriptions:
+        self._introduce_endpoint(dispatcher, delivery.endpoint_id, now_ms)
+        if delivery.subscription_id not in dispatcher.endpoints[delivery.endpoint_id].subscriptions:
             its = self.book.subscriptions.get(delivery.subscription_id)
             dispatcher.subscription_row(delivery.endpoint_id, delivery.subscription_id, its, now_ms)
+
+    def _introduce_endpoint(self, dispatcher: Dispatcher, endpoint_id: str, now_ms: int) -> None:
+        queue = dispatcher.endpoints.get(endpoint_id)
+        if queue is None or queue.row is None:
+            known = self.book.endpoint(endpoint_id)
+            dispatcher.endpoint_row(endpoint_id, known.row, known.offset, now_ms, known.since_ms)
 
     def _hold(self, message: Any) -> None:
         own = self.partitions[message.partition()]
@@ -328,11 +330,18 @@ class Worker:
         for partition, own in list(self.partitions.items()):
             commands, after = await self._obeyer.after(partition, own.commands)
             if commands:
-                await self._begin_again(partition, own, commands)
+                await self._follow(partition, own, commands)
             own.commands = after
 
-    async def _begin_again(self, partition: int, own: Own, commands: list[Command]) -> None:
-        """Sends again what commands ask for, once all that was sent before is in the log."""
+    async def _follow(self, partition: int, own: Own, commands: list[Command]) -> None:
+        """What is sent again waits until all that was sent before is in the log."""
+        now_ms = _now_ms()
+        for command in commands:
+            if isinstance(command, Resume):
+                self._introduce_endpoint(own.dispatcher, command.endpoint_id, now_ms)
+                own.dispatcher.resume(command.endpoint_id, command.owner, now_ms)
+        if all(isinstance(command, Resume) for command in commands):
+            return
         await self._next_commit()
         again = await self._obeyer.meant(partition, commands)
         now_ms = _now_ms()

@@ -10,7 +10,7 @@ partition, which asks for the committed offsets, waits until the transaction has
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -62,6 +62,7 @@ class Written:
     key: bytes
     value: bytes | None
     partition: int | None = None
+    headers: Sequence[tuple[str, bytes]] = ()
 
 
 class GroupReader:
@@ -260,7 +261,8 @@ class GroupWriter:
             self._producer.begin_transaction()
             failpoint(f"{self.name} begun", number)
             for one in records:
-                self._producer.produce(one.topic, one.value, one.key, ANY if one.partition is None else one.partition)
+                partition = ANY if one.partition is None else one.partition
+                self._producer.produce(one.topic, one.value, one.key, partition, headers=[*one.headers])
             self._producer.flush(CALL_S)
             failpoint(f"{self.name} produced", number)
             offsets = [TopicPartition(topic, p, offset) for (topic, p), offset in positions.items()]

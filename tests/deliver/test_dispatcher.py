@@ -9,9 +9,10 @@ from weakref import WeakKeyDictionary
 
 import pytest
 
+from moneystate.deliver import statuses
 from moneystate.deliver.attempts import Answer
 from moneystate.deliver.batches import Limits
-from moneystate.deliver.breaker import Status
+from moneystate.deliver.breaker import Breaker, Status
 from moneystate.deliver.connections import Connections
 from moneystate.deliver.dispatcher import Bounds, Dispatcher
 from moneystate.deliver.envelopes import Format
@@ -21,6 +22,7 @@ from moneystate.deliver.pending import Queued, from_records, to_records
 from moneystate.deliver.records import Delivery
 from moneystate.deliver.requests import Message
 from moneystate.deliver.rows import Endpoint, Mode, Ordering, Subscription
+from moneystate.deliver.status_events import Kind
 from tests.budget import examples
 from tests.deliver.made import READER, Shelf, delivery
 from tests.deliver.simulation import Story, check
@@ -220,6 +222,33 @@ def test_a_disabled_endpoint_waits_for_a_newer_row() -> None:
     assert sent(made, T + 10**9) == []
     made.endpoint_row("e1", Endpoint("e1", "acme", "https://y"), 2, T + 10**6)
     assert [one.webhook_id for one in sent(made, T + 10**6)] == ["m1"]
+
+
+def test_a_disabled_endpoint_is_resumed_for_its_owner() -> None:
+    made = worker()
+    made.take(number(1), T, T)
+    [one] = sent(made, T)
+    made.answered(one, Answer(410, 5), T)
+    made.resume("e1", "other", T + 10)
+    made.resume("absent", "acme", T + 10)
+    assert sent(made, T + 10) == []
+    made.resume("e1", "acme", T + 20)
+    assert [one.webhook_id for one in sent(made, T + 20)] == ["m1"]
+    changes = made.collect(T + 20)
+    assert changes.statuses["e1"] == Breaker()
+    assert [(one.kind, one.owner, one.at_ms) for one in changes.events] == [
+        (Kind.DISABLED, "acme", T),
+        (Kind.ENABLED, "acme", T + 20),
+    ]
+
+
+def test_a_worker_that_takes_over_goes_on_slowly_where_a_breaker_has_just_closed() -> None:
+    made = worker()
+    _, breaker = statuses.from_json(statuses.to_json("e1", Breaker(closed_at_ms=T), T))
+    made.status("e1", breaker)
+    for n in range(20):
+        made.take(number(n), T, T)
+    assert [len(sent(made, T + its)) for its in (0, 500, 1_000, 1_400)] == [1, 0, 1, 0]
 
 
 def test_a_redelivery_is_another_run_of_the_same_message() -> None:

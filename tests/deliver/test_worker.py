@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from moneystate.deliver.history import Redeliver, SendTest, Undelivered, from_json
+from moneystate.deliver.history import Redeliver, Resume, SendTest, Undelivered, from_json
 from moneystate.deliver.outcomes import Outcome
+from moneystate.deliver.status_events import EVENTS
 from moneystate.devbroker import DevBroker
 from tests.deliver.workers import WITHIN_S, Site, numbers_in
 from tests.kafka.logs import Cluster
@@ -154,3 +155,28 @@ def test_commands_send_messages_again_once_also_after_another_worker_has_read_th
     assert {name: len(its) for name, its in site.outcomes().items()} == {
         "msg_0": 2, "msg_1": 1, "msg_2": 2, "msg_3": 2, "msg_4": 2,
     }  # fmt: skip
+
+
+def test_a_disabled_endpoint_is_told_as_an_event_and_resumed_by_a_command(site: Site) -> None:
+    site.endpoint("gone", "/status/410")
+    site.subscription("single", "gone")
+    worker = site.worker()
+    site.send("single", "gone", 1)
+    until(lambda: kinds(site) == ["moneystate.endpoint.disabled"], worker.err, WITHIN_S)
+    site.command(Resume("c1", "gone", "acme", "ann", 1))
+    until(lambda: len(site.receiver.journal) == 2, worker.err, WITHIN_S)
+    until(lambda: kinds(site)[1:2] == ["moneystate.endpoint.enabled"], worker.err, WITHIN_S)
+    assert worker.stop().code == 0
+    heir = site.worker()
+    site.command(SendTest("test_1", "gone", "acme", "ann", 1))
+    until(lambda: len(site.receiver.journal) == 3, heir.err, WITHIN_S)  # it has not resumed the endpoint again
+    assert heir.stop().code == 0
+    assert [one.headers["webhook-id"] for one in site.receiver.journal] == ["msg_0", "msg_0", "test_1"]
+
+
+def kinds(site: Site) -> list[str]:
+    """The types of the events about endpoints, of a single endpoint."""
+    if site.cluster.prefix + EVENTS not in site.cluster.names():
+        return []
+    records, _ = read_log(site.cluster.bootstrap_servers, [EVENTS], site.cluster.prefix)
+    return [value.decode() for record in records for name, value in record.headers if name == "ce_type" and value]

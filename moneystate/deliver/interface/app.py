@@ -9,7 +9,17 @@ from fastapi import APIRouter, FastAPI, Query, Request, Response
 
 from moneystate.deliver import statuses
 from moneystate.deliver.breaker import Breaker
-from moneystate.deliver.history import LOG, UNDELIVERED, Command, LogRecord, Redeliver, SendTest, plain, plain_delivery
+from moneystate.deliver.history import (
+    LOG,
+    UNDELIVERED,
+    Command,
+    LogRecord,
+    Redeliver,
+    Resume,
+    SendTest,
+    plain,
+    plain_delivery,
+)
 from moneystate.deliver.interface import models as m
 from moneystate.deliver.interface import pages
 from moneystate.deliver.interface.documents import Document, shown_endpoint
@@ -224,6 +234,14 @@ def send_test(parts: Using, caller: Writer, endpoint_id: str) -> m.Asked:
     document = parts.owned.reachable(caller.rights, endpoint_id)
     id = f"test_{uuid.uuid4().hex}"
     return _ask(parts, SendTest(id, endpoint_id, document[OWNER], caller.subject, parts.now_ms()))
+
+
+@router.post("/endpoints/{endpoint_id}/resume", status_code=202)
+def resume(parts: Using, caller: Writer, endpoint_id: str) -> m.Asked:
+    """Workers send to the endpoint again, although its breaker is open or it is disabled."""
+    document = parts.owned.reachable(caller.rights, endpoint_id)
+    id = f"cmd_{uuid.uuid4().hex}"
+    return _ask(parts, Resume(id, endpoint_id, document[OWNER], caller.subject, parts.now_ms()))
 
 
 def _ask(parts: Parts, command: Command) -> m.Asked:

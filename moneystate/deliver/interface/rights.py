@@ -1,8 +1,9 @@
 """What a token lets its caller do.
 
 The claim `scope` has `delivery.read`, `delivery.write` or `delivery.admin`. The claim `delivery_owner` is the owner
-whose endpoints it is about, and `delivery_tenants` a list of the tenants whose events the owner may have. Only
-`delivery.admin` reaches all owners, all tenants, and events without a tenant.
+whose endpoints it is about, and `delivery_tenants` a list of the tenants whose events the owner may have. A token also
+grants the tenant of the events about its owner's endpoints. Only `delivery.admin` reaches all owners, all tenants, and
+events without a tenant.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from moneystate.deliver.interface.refusals import Refused
+from moneystate.deliver.status_events import tenant_of
 from moneystate.serving.tokens import BadToken
 
 READ: Final = "delivery.read"
@@ -51,7 +53,7 @@ class Rights:
 
     def sees(self, tenant: str | None) -> bool:
         """Whether it may have events of the tenant. None: those without one."""
-        return self.is_admin or (tenant is not None and tenant in self.tenants)
+        return self.is_admin or (tenant is not None and tenant in self._granted)
 
     def covers(self, scope: Any) -> bool:
         """Whether it may have all events of the scope of a subscription's row."""
@@ -61,7 +63,11 @@ class Rights:
 
     def tenant_list(self) -> list[str] | None:
         """None: all tenants."""
-        return None if self.is_admin else sorted(self.tenants)
+        return None if self.is_admin else sorted(self._granted)
+
+    @property
+    def _granted(self) -> frozenset[str]:
+        return self.tenants | {tenant_of(self.owner)} if self.owner else self.tenants
 
 
 EVERYTHING: Final = Rights(frozenset({ADMIN}))

@@ -77,6 +77,7 @@ def test_an_owner_does_not_see_that_another_one_has_something(guarded: Site, pki
         ("GET", f"/v1/endpoints/{id}/status", None),
         ("GET", f"/v1/endpoints/{id}/undelivered", None), ("GET", f"/v1/endpoints/{id}/messages", None),
         ("GET", f"/v1/endpoints/{id}/messages/m/attempts", None), ("POST", f"/v1/endpoints/{id}/test", None),
+        ("POST", f"/v1/endpoints/{id}/resume", None),
         ("POST", f"/v1/endpoints/{id}/redeliver", {"dead": True}),
         ("GET", path, None), ("DELETE", path, None), ("PUT", path, {"endpointId": id, "types": ["*"], "scope": T1}),
         ("POST", "/v1/subscriptions", {"endpointId": id, "types": ["*"], "scope": T1}),
@@ -104,6 +105,7 @@ def test_events_of_other_tenants_cannot_be_subscribed_to_or_redirected(guarded: 
     assert subscribe([{"tenant": "t2"}], token(pki, tenants=["t2"])) == ""
     for method, path, body in (
         ("PUT", "", {"url": "https://elsewhere.example.com/"}), ("DELETE", "", None), ("POST", "/test", None),
+        ("POST", "/resume", None),
         ("POST", "/redeliver", {"dead": True}), ("GET", "/messages/m/attempts", None),
     ):  # fmt: skip
         assert error(guarded, method, f"/v1/endpoints/{id}{path}", mine, body) == "TENANT_NOT_GRANTED"

@@ -11,7 +11,17 @@ import pytest
 
 from moneystate.deliver import statuses
 from moneystate.deliver.breaker import Breaker, Status
-from moneystate.deliver.history import Attempt, Cut, Ended, Redeliver, Redelivered, SendTest, Undelivered, from_json
+from moneystate.deliver.history import (
+    Attempt,
+    Cut,
+    Ended,
+    Redeliver,
+    Redelivered,
+    Resume,
+    SendTest,
+    Undelivered,
+    from_json,
+)
 from moneystate.deliver.interface import pages
 from moneystate.deliver.interface.options import Security
 from moneystate.deliver.outcomes import Outcome
@@ -166,6 +176,17 @@ def test_a_test_message_is_asked_of_workers(site: Site) -> None:
     assert command.command_id == reply.body["commandId"]
 
 
+def test_workers_are_asked_to_resume_an_endpoint(site: Site) -> None:
+    id = site.endpoint()
+    reply = site.call("POST", f"/v1/endpoints/{id}/resume")
+    assert reply.status == 202
+    records = written(site.cluster.bootstrap_servers, site.cluster.prefix + "delivery-commands")
+    (command,) = [from_json(r.value) for r in records if r.key == id.encode()]
+    assert isinstance(command, Resume)
+    assert (command.command_id, command.owner) == (reply.body["commandId"], "acme")
+    assert site.call("POST", "/v1/endpoints/unknown/resume").status == 404
+
+
 def test_a_token_sees_messages_of_its_tenants_only(cluster: Cluster, tmp_path: Path) -> None:
     pki = Pki(tmp_path)
     security = Security(pki.cert, pki.key, token_key=pki.token_key)
@@ -184,7 +205,7 @@ def test_a_token_sees_messages_of_its_tenants_only(cluster: Cluster, tmp_path: P
         (record,) = written(cluster.bootstrap_servers, cluster.prefix + "delivery-commands")
         command = from_json(record.value)
         assert isinstance(command, Redeliver)
-        assert (command.tenants, command.by) == (["t1"], "tester")
+        assert (command.tenants, command.by) == (["owner:acme", "t1"], "tester")
 
 
 def test_the_status_of_an_endpoint_is_what_workers_last_said(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from moneystate.deliver.breaker import Breaker, Status
+from moneystate.deliver.status_events import Kind, StatusEvent, headers_of, tenant_of, to_json
 from moneystate.errors import ServiceError
 from moneystate.testing import Bench
 from services.delivery.config import HOUR_MS, Config, Events
@@ -283,3 +285,16 @@ def test_mistakes_of_the_configuration() -> None:
     assert "delivery_partitions is 0" in wrong(cloud_events=("a",), delivery_partitions=0)
     assert "duplicate_retention is 0 ms" in wrong(cloud_events=("a",), duplicate_retention_ms=0)
     assert "why_retention is -1 ms" in wrong(cloud_events=("a",), why_retention_ms=-1)
+
+
+def test_an_owner_gets_the_events_about_its_endpoints() -> None:
+    router = Router("endpoint-events")
+    router.subscribe("s", types=["moneystate.endpoint.*"], scope=[{"tenant": tenant_of("eve")}])
+    for owner in ("eve", "other"):
+        event = StatusEvent(Kind.OPENED, f"of-{owner}", owner, Breaker(Status.OPEN), 2 * S)
+        headers = dict(headers_of(event))
+        router.bench.send_raw(
+            "endpoint-events", to_json(event), key=event.endpoint_id, headers=headers, timestamp_ms=2 * S
+        )
+    (d,) = router.out()
+    assert (d.type, d.tenant, json.loads(d.body)["endpointId"]) == ("moneystate.endpoint.opened", "owner:eve", "of-eve")
