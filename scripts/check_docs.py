@@ -14,9 +14,8 @@ from pathlib import Path
 
 from markdown_pages import ROOT, Page, page_of, pages
 
-CONTRACTS = ("docs/DESIGN.md", "docs/SERVICES.md")  # they came from outside
 # Pages about the past: paths and commands in them are those of their time.
-HISTORY = (*CONTRACTS, "CHANGELOG.md", "tests/regressions.md", "docs/adr/", "docs/benchmarks/")
+HISTORY = ("CHANGELOG.md", "tests/regressions.md", "docs/adr/", "docs/benchmarks/")
 EXTERNAL = re.compile(r"^[a-z][a-z+.-]*:")
 FOLDERS = "avro|docs|examples|moneystate|proto|scripts|services|state_tools|tests"
 PATH = re.compile(rf"^(?:{FOLDERS})(?:/[\w.-]+)*/?$|^[A-Z]+\.md$")
@@ -55,7 +54,7 @@ def exists(path: str) -> bool:
 
 def block_problems(page: Page) -> Iterator[Problem]:
     for block in page.blocks:
-        if block.language not in KINDS and page.name not in CONTRACTS:
+        if block.language not in KINDS:
             language = block.language or "indentation"
             yield block.line - 1, f"a code block with {language} as its language. It takes one of {', '.join(KINDS)}"
         elif parse := PARSERS.get(block.language):

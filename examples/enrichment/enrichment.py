@@ -1,4 +1,4 @@
-"""The money enrichment (DESIGN.md section 3) as a plain service."""
+"""The money enrichment (docs/model.md section 3) as a plain service."""
 
 from __future__ import annotations
 

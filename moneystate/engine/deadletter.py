@@ -1,4 +1,4 @@
-"""Dead letters: records that cannot be processed, with their origin and the reason (DESIGN.md section 3).
+"""Dead letters: records that cannot be processed, with their origin and the reason (docs/model.md section 4).
 
 Key, value and headers are the original ones; headers that begin with `moneystate.` are added. If a record is too large
 to be written again, the dead letter has its coordinates and the SHA-256 of its value instead.

@@ -3,8 +3,8 @@
 An item is a plain tuple, so that comparing, sorting and moving it between processes costs almost nothing. Constants
 name its fields. A compiled module reads `item[KEY]` as fast as `item[7]`; a class would be slower.
 
-The first six fields are the total order of DESIGN.md section 2. No two events share them. Timers that are due at the
-same time sort by the events that set them.
+The first six fields are the total order of docs/model.md section 2. No two events share them. Timers that are due at
+the same time sort by the events that set them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 Item = tuple[int, int, int, int, int, int, int, bytes, bytes]
 
-TIME: Final = 0  # ms; an event's order time, a timer's due time (DESIGN.md section 2)
+TIME: Final = 0  # ms; an event's order time, a timer's due time (docs/model.md section 2)
 RANK: Final = (
     1  # TABLE_RANK: rows of tables; 0..7: events, as the processor ranks them; TIMER_RANK, CLEANUP_RANK: timers
 )
@@ -26,7 +26,7 @@ KEY: Final = 7  # the entity that it belongs to, UTF-8
 VALUE: Final = 8  # an event in canonical Avro single-object encoding; for a timer, the value that its processor set
 
 TABLE_RANK: Final = -1  # rows of tables: before all events of the same time
-TIMER_RANK: Final = 8  # DESIGN.md's rank 3: after all events of the same time
+TIMER_RANK: Final = 8  # after all events of the same time
 CLEANUP_RANK: Final = 9  # removals that affect no result, after all timers of the same time
 
 NO_TIME: Final = -(1 << 61)  # before every event time: "never"
@@ -39,7 +39,7 @@ LIKELY_SINCE: Final = 631_152_000_000  # ms; 1990: an earlier event time is prob
 # An event with a time before `LIKELY_SINCE`: topic, partition, offset, its time, key.
 EarlyEvent = tuple[int, int, int, int, bytes]
 
-# A record of an input outside the order (DESIGN.md section 3, "Lookups are events too"): topic, partition, offset, key,
+# A record of an input outside the order (docs/model.md section 2): topic, partition, offset, key,
 # value.
 UnorderedRecord = tuple[int, int, int, bytes, bytes]
 

@@ -3,7 +3,7 @@ rest.
 
 The same code runs inside Spark, in the bootstrap and in tests, each with its own `StateAccess`. The result depends on
 the log alone: everything that the batch's own watermark has passed runs in this batch, in the total order, including
-timers that are set in it (DESIGN.md sections 2 and 3).
+timers that are set in it (docs/model.md section 2).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decides from the marker in Kafka what a sink task may do (DESIGN.md section 5).
+"""Decides from the marker in Kafka what a sink task may do (docs/model.md section 5).
 
 A marker is written in the same transaction as a batch's output. Key: application and output partition. Value: epoch,
 number of the next batch, digest of the batch's end offset. Whatever happens to the checkpoint or the process, it tells

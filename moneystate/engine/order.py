@@ -1,4 +1,4 @@
-"""The ordering rule: order time, lateness and watermark, computed from the log alone (DESIGN.md section 2).
+"""The ordering rule: order time, lateness and watermark, computed from the log alone (docs/model.md section 2).
 
 `order_time(e) = max(event_time(e), high_before(e) - bound)`. Each input may have its own bound. The maximum can be
 computed in two parts: a source task, which knows only the records of its range, computes the first (`RangeOrder`). A

@@ -1,4 +1,4 @@
-"""The plan of a batch, as a source offset holds it (DESIGN.md section 5), and the split of a batch's records over
+"""The plan of a batch, as a source offset holds it (docs/model.md section 5), and the split of a batch's records over
 partitions.
 
 An offset is the end of one batch and the start of the next. Spark writes it as JSON text to its offset log before a
@@ -314,8 +314,8 @@ def share(backlogs: Mapping[TopicPartition, Backlog], budget: int) -> dict[Topic
     """How many records to read from each partition, `budget` in total, so that all end at about the same event time.
 
     A partition that is ahead in event time waits for those behind. Otherwise a backfill would buffer the whole history
-    of one topic while it reads another (DESIGN.md section 5). The result has at least one record if there is any and
-    budget > 0.
+    of one topic while it reads another (docs/model.md section 5). The result has at least one record if there is any
+    and budget > 0.
     """
     if sum(b.records for b in backlogs.values()) <= budget:
         return {tp: b.records for tp, b in backlogs.items()}

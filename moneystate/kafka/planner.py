@@ -1,7 +1,7 @@
 """Plans batches: which offsets the next batch reads, which partitions are idle, and whether the job is finished.
 
 Every decision that depends on the environment (where the logs end, the current time) is made here and written into the
-offset, so that a batch that runs again is the same batch (DESIGN.md section 5).
+offset, so that a batch that runs again is the same batch (docs/model.md section 5).
 """
 
 from __future__ import annotations

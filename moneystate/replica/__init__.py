@@ -1,1 +1,1 @@
-"""The replica: a versioned copy of the state in RocksDB, fed by the changelog (DESIGN.md section 6)."""
+"""The replica: a versioned copy of the state in RocksDB, fed by the changelog (docs/model.md section 6)."""

@@ -1,4 +1,4 @@
-"""Assembles changelog records into complete transactions before they are applied (DESIGN.md section 6).
+"""Assembles changelog records into complete transactions before they are applied (docs/model.md section 6).
 
 Transactions of several output partitions interleave in a changelog partition. Each ends with an end-of-batch record
 that names its key groups. All records of a key group before it, in that partition, belong to one batch. They are

@@ -1,4 +1,5 @@
-"""The Spark data source `moneystate`: plans batches of Kafka records and reads them as blocks (DESIGN.md section 5).
+"""The Spark data source `moneystate`: plans batches of Kafka records and reads them as blocks (docs/model.md
+section 5).
 
 Planning runs in its own process beside the driver (`KafkaStreamReader`, with `moneystate.kafka.planner`). Reading runs
 in the tasks' Python workers and gives one row for each key group: the group's key, its block, and for the metrics how

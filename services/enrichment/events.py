@@ -72,7 +72,7 @@ TYPES: Final[dict[bytes, EventType]] = {
         LOOKUP_COMPLETED, LOOKUP_RESULTS, [KEPT_TEXT, USER, TEXT, REQUESTED_AT, OUTCOME, OPTIONAL_TEXT, INT, LONG]
     ),
 }
-# Known schemas of outputs: they have no event time (DESIGN.md section 3).
+# Known schemas of outputs: they have no event time (docs/model.md section 4).
 NO_INPUT: Final = [fp.MONEY_ENRICHED, fp.SESSION_LOOKUP_REQUESTED]
 
 

@@ -1,4 +1,4 @@
-"""A page of a user's state: items that are stored by an id (DESIGN.md sections 3 and 6).
+"""A page of a user's state: items that are stored by an id (docs/model.md sections 3 and 6).
 
 The value is `UserPage` (`avro/state/`). It is an entry, or part of a small user's record.
 """

@@ -1,4 +1,4 @@
-"""The rules of a run: everything except the logs that results depend on (DESIGN.md sections 2 and 3)."""
+"""The rules of a run: everything except the logs that results depend on (docs/model.md sections 2 and 3)."""
 
 from __future__ import annotations
 

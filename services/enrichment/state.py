@@ -1,4 +1,4 @@
-"""A user's state and its bytes (DESIGN.md sections 3 and 6).
+"""A user's state and its bytes (docs/model.md sections 3 and 6).
 
 A user's state consists of entries of bounded size: the user record, pages and waiting money. So an entry of a very
 active user fits into a Kafka message, and a batch rewrites only the entries that it changes. An item with an id (money

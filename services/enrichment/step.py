@@ -1,4 +1,4 @@
-"""The step: processes one event (DESIGN.md section 3), with one function for each rule of the enrichment.
+"""The step: processes one event (docs/model.md section 3), with one function for each rule of the enrichment.
 
 `t` is the order time of the current event. The step changes a user's state in place. Records to write and timers to set
 go to `Effects`.

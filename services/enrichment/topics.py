@@ -1,4 +1,4 @@
-"""The topics of the enrichment, without prefix (DESIGN.md section 4), and their numbers in items."""
+"""The topics of the enrichment, without prefix (docs/model.md section 4), and their numbers in items."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""JSON read a second time, by the text of RFC 8259 and the rules of SERVICES.md section 2: character by character, with
-nothing of the standard library's parser.
+"""JSON read a second time, by the text of RFC 8259 and the rules of docs/model.md section 4: character by character,
+with nothing of the standard library's parser.
 
 `canonical(text)` is the canonical text; ValueError where the text does not decode.
 """

@@ -1,4 +1,4 @@
-"""What a sink task may do, by the marker in Kafka: every case of DESIGN.md section 5."""
+"""What a sink task may do, by the marker in Kafka: every case of docs/model.md section 5."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order rule (DESIGN.md section 2): order times, lateness and the watermark."""
+"""The order rule (docs/model.md section 2): order times, lateness and the watermark."""
 
 from __future__ import annotations
 

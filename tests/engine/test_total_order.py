@@ -1,4 +1,4 @@
-"""The total order (DESIGN.md section 2), timers included, whatever the batches."""
+"""The total order (docs/model.md section 2), timers included, whatever the batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The promises of DESIGN.md section 3, one small story for each, on the core in memory.
+"""The promises of docs/model.md section 3, one small story for each, on the core in memory.
 
 Times are seconds after the start. The bound is 10 s, so heartbeats at 110 let everything before 100 pass.
 """

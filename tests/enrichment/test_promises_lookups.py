@@ -1,4 +1,4 @@
-"""The promises of DESIGN.md section 3 for money that is late, old or without its session, one small story each."""
+"""The promises of docs/model.md section 3 for money that is late, old or without its session, one small story each."""
 
 from __future__ import annotations
 

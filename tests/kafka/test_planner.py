@@ -297,7 +297,7 @@ def test_a_partition_that_is_added_is_read_from_its_beginning(inputs: Cluster, t
 
 
 def test_an_input_less_than_in_the_run_before_is_no_longer_read(inputs: Cluster, tmp_path: Path) -> None:
-    """As with `--session-lookup none` after `topic`: a change of the rules that section 2 of DESIGN.md allows."""
+    """As with `--session-lookup none` after `topic`: a change of the rules that section 2 of docs/model.md allows."""
     planned = Planned(inputs, tmp_path)
     planned.next()
     fewer = replace(planned.spec, inputs=[t for t in INPUTS if t.name != SESSION])

@@ -1,4 +1,5 @@
-"""The wire format as the reference model understands it (DESIGN.md section 4): single-object encoding of known schemas.
+"""The wire format as the reference model understands it (docs/model.md section 4): single-object encoding of known
+schemas.
 
 Written on fastavro alone, without anything of `moneystate` or `services`, so that the real codecs have something to
 differ from.

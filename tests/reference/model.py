@@ -1,4 +1,4 @@
-"""The money enrichment as one sort and one loop: what DESIGN.md sections 2 and 3 say, simple rather than fast.
+"""The money enrichment as one sort and one loop: what docs/model.md sections 2 and 3 say, simple rather than fast.
 
 The real implementation is compared against it, so it imports nothing of `moneystate` or `services` and shares no
 idea of how to do it in batches: it holds the complete logs, sorts every event by the total order of
@@ -131,7 +131,7 @@ class Event:
 
     @property
     def order(self) -> tuple[int, int, str, int, int]:
-        """The total order of DESIGN.md section 2."""
+        """The total order of docs/model.md section 2."""
         record = self.record
         return (self.order_time_ms, RANK_OF_TYPE[self.type], record.topic, record.partition, record.offset)
 

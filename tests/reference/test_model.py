@@ -1,4 +1,4 @@
-"""The reference model's own tests: the scenario, order, lateness and timers, reckoned by hand (DESIGN.md section 2)."""
+"""The reference model's tests: the scenario, order, lateness and timers, reckoned by hand (docs/model.md section 2)."""
 
 from __future__ import annotations
 

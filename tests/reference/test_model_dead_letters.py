@@ -1,4 +1,4 @@
-"""The reference model's dead letters and codec (DESIGN.md sections 2 to 4)."""
+"""The reference model's dead letters and codec (docs/model.md sections 2 to 4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference model's lookups, reckoned by hand (DESIGN.md section 3)."""
+"""The reference model's lookups, reckoned by hand (docs/model.md section 3)."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ Reason = Literal[
 
 
 class Undecodable(Exception):
-    """A record for the dead letters (DESIGN.md, section 3). It is not an error of the program and therefore outside the
-    error tree."""
+    """A record for the dead letters (docs/model.md section 4). It is not an error of the program and therefore outside
+    the error tree."""
 
     def __init__(self, reason: Reason, detail: str = "") -> None:
         super().__init__(reason, detail)

@@ -1,4 +1,4 @@
-"""The value format `json`: one object with `type` and the fields of the schema (DESIGN.md, section 4)."""
+"""The value format `json`: one object with `type` and the fields of the schema (docs/model.md, section 4)."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Send:
     title: str
     topic: str
     key: str
-    event: dict[str, Any]  # JSON form of DESIGN.md section 4
+    event: dict[str, Any]  # JSON form of docs/model.md section 4
 
     @property
     def money_id(self) -> str | None:

@@ -36,7 +36,7 @@ class AdminService:
 
     async def forget_user(self, request: a.ForgetUserRequest, call: Call) -> a.ForgetUserResponse:
         """Writes the request as an event. Its event time is the known watermark, so that it does not advance time. The
-        job processes it at the watermark at which it reads it (DESIGN.md section 2)."""
+        job processes it at the watermark at which it reads it (docs/model.md section 2)."""
         user_id = requests.name(request.user_id, "user_id")
         request_id = requests.optional_name(request.request_id, "request_id") or str(uuid.uuid4())
         header = self.reads.latest().header

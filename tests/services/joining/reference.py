@@ -1,7 +1,7 @@
 """What joining must put out, from the whole log at once: the text of its rules, one after the other.
 
-Nothing of the service is used but its records. The log is sorted once (DESIGN.md section 2); then each id is followed
-by itself, record by record. What falls due between two records of an id is done before the later one.
+Nothing of the service is used but its records. The log is sorted once (docs/model.md section 2); then each id is
+followed by itself, record by record. What falls due between two records of an id is done before the later one.
 """
 
 from __future__ import annotations

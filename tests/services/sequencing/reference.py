@@ -63,7 +63,7 @@ class Results:
 
 
 def in_order(log: list[Logged], bound_ms: int) -> list[tuple[int, Logged]]:
-    """With their order times, in the total order of DESIGN.md section 2."""
+    """With their order times, in the total order of docs/model.md section 2."""
     high: dict[int, int] = {}
     timed = []
     for one in log:
