@@ -16,7 +16,7 @@ from pathlib import Path
 from moneystate.devbroker import DevBroker
 from tests.brokers import faults as broker_faults
 from tests.brokers.cluster import ThreeBrokers
-from tests.chaos import hour, lookups, orders, schedules, stores
+from tests.chaos import deliveries, hour, lookups, orders, schedules, stores
 from tests.job.harness import Setup, small_workload
 from tests.job.test_crash import FLAGS, RULES, kill_at_each
 from tests.job.test_standalone import DECOMMISSION, DYNAMIC, kill_executors
@@ -37,7 +37,8 @@ def main() -> None:
     p = argparse.ArgumentParser(
         description="Kill the job at each step of a batch, then at random times; its output is held to the model. Or "
         "the lookup worker, and take its service away. Or the stock ledger, while many order from it. Or "
-        "Spark's executors, on three machines. Or brokers of three. Or disturb the store of the checkpoint.",
+        "Spark's executors, on three machines. Or brokers of three. Or disturb the store of the checkpoint. Or kill "
+        "workers of deliveries.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument(
@@ -50,7 +51,7 @@ def main() -> None:
     p.add_argument("--minutes", type=float, default=10, help="of the job's random kills")
     p.add_argument("--outage", type=float, default=120, help="seconds that the session service is away")
     p.add_argument("--orders", type=int, default=10_000, help="of 8 producers, for 100 skus")
-    p.add_argument("--kills", type=int, default=6, help="of the stock ledger, or of executors")
+    p.add_argument("--kills", type=int, default=6, help="of the stock ledger, executors or workers")
     p.add_argument("--faults", type=int, default=10, help="of the store")
     p.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the times of the kills")
     a = p.parse_args()
@@ -99,6 +100,11 @@ def against_brokers(a: argparse.Namespace) -> None:
         print(f"{', '.join(fault.__name__ for fault in broker_faults.FAULTS)}: held", flush=True)
 
 
+def against_deliveries(a: argparse.Namespace) -> None:
+    with _broker() as (broker, folder):
+        deliveries.run(broker, folder, a.seed, a.kills)
+
+
 PROGRAMS = {
     "job": against_job,
     "lookups": against_lookups,
@@ -106,6 +112,7 @@ PROGRAMS = {
     "executors": against_executors,
     "brokers": against_brokers,
     "stores": against_stores,
+    "deliveries": against_deliveries,
 }
 
 

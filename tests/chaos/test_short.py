@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from moneystate.devbroker import DevBroker
+from tests.chaos import deliveries
 from tests.chaos.schedule import Moment, Schedule, schedule_of
 from tests.chaos.schedules import run_schedule
 from tests.chaos.world import World
@@ -41,3 +44,8 @@ def test_seeded_faults_lose_nothing_double_nothing_and_change_nothing(
     assert result.held(), result.line()
     assert result.injected == [kind], result.line()
     assert result.outputs > 100
+
+
+@pytest.mark.long
+def test_killed_workers_of_deliveries_keep_every_promise(broker: DevBroker, tmp_path: Path) -> None:
+    deliveries.run(broker, tmp_path, seed=3, kills=5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
@@ -19,21 +20,35 @@ class Received:
     headers: dict[str, str]
     body: bytes
     port: int  # of the sender
+    at_ms: int = field(compare=False)
 
 
 @dataclass
 class Receiver:
-    """`url`: with a path for each manner of answering; `journal`: what came, in order."""
+    """`url`: with a path for each manner of answering; `journal`: what came, in order; `accepted`: what of it was
+    answered with 2xx; `moods`: the manner of each path `/moody/NAME`, which may change."""
 
     url: str = ""
     journal: list[Received] = field(default_factory=list)
+    accepted: list[Received] = field(default_factory=list)
+    moods: dict[str, str] = field(default_factory=dict)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         headers = {name.lower(): value for name, value in request.headers.items()}
         assert request.transport is not None
         port = request.transport.get_extra_info("peername")[1]
-        self.journal.append(Received(request.path, headers, await request.read(), port))
+        received = Received(request.path, headers, await request.read(), port, time.time_ns() // 1_000_000)
+        self.journal.append(received)
+        response = await self._response(request, headers)
+        if response.status < 300:
+            self.accepted.append(received)
+        return response
+
+    async def _response(self, request: web.Request, headers: dict[str, str]) -> web.StreamResponse:
+        assert request.transport is not None
         kind, _, detail = request.path.strip("/").partition("/")
+        if kind == "moody":
+            kind, _, detail = self.moods.get(detail, "ok").partition("/")
         match kind:
             case "status":
                 return web.Response(status=int(detail), text=f"status {detail}")
