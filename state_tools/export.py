@@ -1,34 +1,31 @@
-"""Exports the checkpoint of a stopped job as a savepoint, with Spark tasks."""
+"""Exports the checkpoint of a stopped job as a savepoint: with Spark tasks, or in this process after a local run."""
 
 from __future__ import annotations
 
-import marshal
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import astuple
 from datetime import UTC, datetime
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from moneystate.engine import clock as clocks
-from moneystate.errors import CheckpointError, DrainedError, SavepointError
+from moneystate.errors import CheckpointError, DrainedError
+from moneystate.local.store import LocalStore, store_of
 from moneystate.ports.state import StateModel
-from moneystate.savepoint.fingerprint import Fingerprint, of_group
-from moneystate.savepoint.format import begin, check_free, finish, write_state
-from moneystate.savepoint.manifest import EXPORT, ChangelogPosition, FileInfo, Manifest
-from moneystate.savepoint.rescale import largest_bound_ms, rescaled, routed
+from moneystate.savepoint.fingerprint import Fingerprint
+from moneystate.savepoint.format import begin, check_free, finish
+from moneystate.savepoint.manifest import EXPORT, ChangelogPosition, Manifest
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.jvm_start import ARROW_ROWS
 from state_tools.entries import entry_rows
+from state_tools.exported_group import Group, GroupWriter, unpack
 
 RESULT = pa.schema([("result", pa.binary())])
 ROUTED = pa.schema([("grp", pa.int32()), ("source", pa.int32()), ("entry", pa.binary()), ("content", pa.binary())])
-SUMMARY = b""  # no entry has this key
 ROWS_PER_BATCH = "2000"  # entries are far smaller than the blocks of a running job
 
 
@@ -65,7 +62,7 @@ def check_can_go_on(checkpoint: Checkpoint) -> None:
 
 
 def export(
-    session: SparkSession,
+    session: SparkSession | None,
     state: StateModel,
     checkpoint: Checkpoint,
     out: Path,
@@ -75,7 +72,8 @@ def export(
     """Writes the state after the last finished batch as the savepoint `out`. Raises SavepointError if `out` exists, or
     if the result is not the same state.
 
-    `key_groups`: of the savepoint; None: as in the checkpoint. Each core has the entries of one key group in memory.
+    `session`: None for a checkpoint of a local run, which is then exported in this process. `key_groups`: of the
+    savepoint; None: as in the checkpoint. Each core has the entries of one key group in memory.
     """
     settings = checkpoint.settings()
     old_key_groups = settings["key_groups"]
@@ -85,12 +83,7 @@ def export(
     rules = checkpoint.rules(plan["rules"])
     check_free(out)
     folder = begin(out)
-    session.conf.set(ARROW_ROWS, ROWS_PER_BATCH)
-    rows = entry_rows(session, checkpoint.folder.address, old_key_groups, last)
-    if key_groups == old_key_groups:
-        groups = _write_groups(rows, state, folder, rules, key_groups)
-    else:
-        groups = _write_rescaled(rows, state, folder, rules, old_key_groups, key_groups)
+    groups = _written(session, checkpoint, GroupWriter(state, folder, rules, old_key_groups, key_groups))
     counts: dict[str, int] = {}
     for group in groups:
         for name, n in group.counts.items():
@@ -116,33 +109,27 @@ def export(
     finish(out, manifest)
 
 
-class _Group(NamedTuple):
-    """A summary of a written key group."""
-
-    number: int
-    file: FileInfo
-    fingerprint: Fingerprint
-    watermark: int
-    counts: dict[str, int]
-    expected: Fingerprint | None  # of the state that was read, if this group knows it
-
-    def pack(self) -> bytes:
-        users_buffer = (self.fingerprint.users, self.fingerprint.buffer)
-        expected = None if self.expected is None else (self.expected.users, self.expected.buffer)
-        return marshal.dumps((self.number, astuple(self.file), users_buffer, self.watermark, self.counts, expected))
-
-
-def _unpack(packed: bytes) -> _Group:
-    number, file, fingerprint, watermark, counts, expected = marshal.loads(packed)
-    read = None if expected is None else Fingerprint(*expected)
-    return _Group(number, FileInfo(*file), Fingerprint(*fingerprint), watermark, counts, read)
+def _written(session: SparkSession | None, checkpoint: Checkpoint, writer: GroupWriter) -> list[Group]:
+    """Raises SavepointError."""
+    address = checkpoint.folder.address
+    if session is None:
+        store = store_of(address)
+        assert store is not None
+        groups = _of_local_run(store, writer)
+    else:
+        session.conf.set(ARROW_ROWS, ROWS_PER_BATCH)
+        rows = entry_rows(session, address, writer.old, checkpoint.last_committed())
+        groups = _write_groups(rows, writer) if writer.new == writer.old else _write_rescaled(rows, writer)
+    if writer.new != writer.old:
+        writer.check(groups)
+    return groups
 
 
-def _collected(written: DataFrame) -> list[_Group]:
-    return sorted((_unpack(row.result) for row in written.collect()), key=lambda group: group.number)
+def _collected(written: DataFrame) -> list[Group]:
+    return sorted((unpack(row.result) for row in written.collect()), key=lambda group: group.number)
 
 
-def _arrow(group: _Group) -> pa.RecordBatch:
+def _arrow(group: Group) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([group.pack()], pa.binary())], schema=RESULT)
 
 
@@ -152,74 +139,48 @@ def _placed(rows: DataFrame, key_groups: int, *columns: str) -> DataFrame:
     return rows.repartition(min(key_groups, 4 * cores), "grp").sortWithinPartitions("grp", *columns)
 
 
-def _write_groups(
-    rows: DataFrame, state: StateModel, folder: Path, rules: dict[str, Any], key_groups: int
-) -> list[_Group]:
+def _write_groups(rows: DataFrame, writer: GroupWriter) -> list[Group]:
     """Writes the state files, in the key groups of the rows."""
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number, group in groupby(_rows(batches), key=itemgetter(0)):
-            yield _arrow(_written(folder, number, [(key, value) for _, key, value in group], state, rules))
+            yield _arrow(writer.write(number, [(key, value) for _, key, value in group]))
 
-    return _collected(_placed(rows, key_groups, "entry").mapInArrow(write, "result binary"))
-
-
-def _written(
-    folder: Path, number: int, entries: list[tuple[bytes, bytes]], state: StateModel, rules: dict[str, Any]
-) -> _Group:
-    clock = clocks.decode(next(value for key, value in entries if key == clocks.KEY))
-    fingerprint = of_group(number, entries, state, rules)
-    return _Group(
-        number, write_state(folder, number, entries), fingerprint, clock.watermark, clock.counts, expected=None
-    )
+    return _collected(_placed(rows, writer.new, "entry").mapInArrow(write, "result binary"))
 
 
-def _write_rescaled(
-    rows: DataFrame, state: StateModel, folder: Path, rules: dict[str, Any], old: int, new: int
-) -> list[_Group]:
-    """Writes the state files in `new` key groups, from rows of `old` ones. Raises SavepointError.
-
-    The summaries of all old groups go to new group 0, which has the counts of the whole.
-    """
-    bound_ms = largest_bound_ms(rules)
+def _write_rescaled(rows: DataFrame, writer: GroupWriter) -> list[Group]:
+    """Writes the state files in new key groups. Raises SavepointError."""
 
     def route(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for group, whole in groupby(_rows(batches), key=itemgetter(0)):
-            entries = sorted((key, value) for _, key, value in whole)
-            clock = clocks.decode(next(value for key, value in entries if key == clocks.KEY))
-            fingerprint = of_group(group, entries, state, rules)
-            about = marshal.dumps((fingerprint.users, fingerprint.buffer, clock.counts))
-            placed = [(0, SUMMARY, about), *routed(state, group, old, new, entries)]
-            to, keys, values = zip(*placed, strict=True)
+            to, keys, values = zip(*writer.route(group, sorted((key, value) for _, key, value in whole)), strict=True)
             columns = [pa.array(to, pa.int32()), pa.array([group] * len(to), pa.int32())]
             columns += [pa.array(keys, pa.binary()), pa.array(values, pa.binary())]
             yield pa.RecordBatch.from_arrays(columns, schema=ROUTED)
 
-    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number, group in groupby(_rows(batches), key=itemgetter(0)):
-            by_old: defaultdict[int, list[tuple[bytes, bytes]]] = defaultdict(list)
-            counts: Counter[str] = Counter()
-            expected = Fingerprint() if number == 0 else None
-            for _, source, key, value in group:
-                if key != SUMMARY:
-                    by_old[source].append((key, value))
-                    continue
-                users, buffer, its_counts = marshal.loads(value)
-                counts.update(its_counts)
-                expected = (expected or Fingerprint()) + Fingerprint(users, buffer)
-            entries = rescaled(state, number, new, by_old.__getitem__, old, bound_ms, dict(counts))
-            yield _arrow(_written(folder, number, entries, state, rules)._replace(expected=expected))
+            yield _arrow(writer.merge(number, (row[1:] for row in group)))
 
     routed_rows = rows.mapInArrow(route, "grp int, source int, entry binary, content binary")
-    groups = _collected(_placed(routed_rows, new, "source", "entry").mapInArrow(write, "result binary"))
-    total = sum([group.fingerprint for group in groups], Fingerprint())
-    if total != groups[0].expected:
-        raise SavepointError(
-            f"{folder}: expected the fingerprint {groups[0].expected} of the checkpoint's state, found {total} in "
-            f"{new} key groups.",
-            "report this, and keep the checkpoint.",
+    return _collected(_placed(routed_rows, writer.new, "source", "entry").mapInArrow(merge, "result binary"))
+
+
+def _of_local_run(store: Path, writer: GroupWriter) -> list[Group]:
+    """As Spark's tasks do it, in this process. Without rescaling, it has one key group in memory, otherwise all."""
+    with LocalStore(store, read_only=True) as opened:
+        groups = (
+            (number, [(key, value) for _, key, value in entries])
+            for number, entries in groupby(opened.entries(), key=itemgetter(0))
         )
-    return groups
+        if writer.new == writer.old:
+            return [writer.write(number, entries) for number, entries in groups]
+        rows: defaultdict[int, list[tuple[int, bytes, bytes]]] = defaultdict(list)
+        for number, entries in groups:
+            for to, key, value in writer.route(number, entries):
+                rows[to].append((number, key, value))
+    return [writer.merge(number, sorted(rows.pop(number))) for number in range(writer.new)]
 
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:

@@ -13,8 +13,10 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from moneystate.errors import CheckpointError, MoneystateError
+from moneystate.local.store import store_of
 from moneystate.ports.state import StateModel
 from moneystate.savepoint.format import Savepoint
+from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.failures import as_one_line
 from moneystate.spark.session import open_session
 from moneystate.spark.storage import savepoints
@@ -56,11 +58,23 @@ def open_state(state: StateModel, folder: str, can_go_on: bool = False) -> Itera
         check_can_go_on(checkpoint)
     scratch = Path(tempfile.mkdtemp(prefix="moneystate-"))
     try:
-        with offline_session() as session:
+        with session_for(checkpoint) as session:
             export(session, state, checkpoint, scratch / "savepoint")
         yield Savepoint(scratch / "savepoint")
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def session_for(
+    checkpoint: Checkpoint, master: str | None = None, spark_config: dict[str, str] | None = None
+) -> Iterator[SparkSession | None]:
+    """A session to export the checkpoint with. None: it is that of a local run, and no `master` is given."""
+    if master is None and store_of(checkpoint.folder.address) is not None:
+        yield None
+        return
+    with offline_session(master, spark_config) as session:
+        yield session
 
 
 @contextmanager

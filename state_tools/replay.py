@@ -17,7 +17,7 @@ from typing import Any
 
 from moneystate.bootstrap.job import Bootstrap, Progress
 from moneystate.bootstrap.options import KAFKA, BootstrapOptions
-from moneystate.bootstrap.tasks import SparkTasks
+from moneystate.bootstrap.tasks import InProcess, SparkTasks
 from moneystate.engine import plan as plans
 from moneystate.engine.block import Block
 from moneystate.engine.inputs import Inputs
@@ -41,7 +41,7 @@ from moneystate.savepoint.format import Savepoint, begin, finish, write_output, 
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.startup import check_logs
 from state_tools.export import FINISH_FIRST, export, open_checkpoint
-from state_tools.offline import offline_session
+from state_tools.offline import session_for
 
 Record = tuple[bytes | None, bytes | None]  # key and value
 MAX_EXAMPLES = 5  # of missing records, and as many of additional ones
@@ -131,11 +131,11 @@ class Replay:
 
     def run(self, scratch: Path, on_progress: Callable[[Progress], None]) -> Verdict:
         """Replays into `scratch`, and compares. Raises MoneystateError."""
-        with offline_session(self.options.master, self.options.spark_config) as session:
+        with session_for(self.checkpoint, self.options.master, self.options.spark_config) as session:
             export(session, self.job.state, self.checkpoint, scratch / "live")
             live = Savepoint(scratch / "live")
             o = replace(self.options, out=scratch / "replay", work=None, reached=self._reached(live))
-            prepared = Bootstrap(self.job, o, on_progress).run(SparkTasks(session))
+            prepared = Bootstrap(self.job, o, on_progress).run(InProcess() if session is None else SparkTasks(session))
         replayed = Savepoint(o.out)
         if self.plan.drain:
             replayed = drained(replayed, scratch / "drained", self.plan, self.job)

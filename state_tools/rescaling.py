@@ -100,7 +100,9 @@ class Rescaling:
             )
         self.new.check_writable()
 
-    def run(self, session: SparkSession, counting: Callable[[Path, int], AbstractContextManager[None]]) -> Manifest:
+    def run(
+        self, session: SparkSession | None, counting: Callable[[Path, int], AbstractContextManager[None]]
+    ) -> Manifest:
         """Steps 2 and 3, once the job has stopped. `counting`: shows how many key groups of a savepoint are written."""
         self.application().check_stopped()
         check_can_go_on(self.old)

@@ -33,7 +33,7 @@ LONGEST = (
     "demo/test_service_demos.py",
     "job/test_crash.py",
     "job/test_timed_streams.py",
-    "job/test_plain_services.py",
+    "job/test_life.py",
 )
 LONG = ("job", "evolution", "demo", "savepoint", "query", "lookup", "bootstrap", "secured", "spark", "chaos", "storage")
 # A busy machine is no failure.
@@ -135,8 +135,7 @@ def setup(broker: DevBroker, topic_prefix: str, tmp_path: Path) -> Setup:
 @pytest.fixture
 def in_memory(topic_prefix: str, tmp_path: Path) -> Iterator[InMemory]:
     """As `setup`, on a log in memory and in this process."""
-    from tests.local.in_memory import InMemory, forget_process
+    from tests.local.in_memory import InMemory
 
     with memory_log() as (_, address):
         yield InMemory(address, topic_prefix, tmp_path)
-        forget_process()

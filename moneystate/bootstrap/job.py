@@ -30,7 +30,7 @@ from moneystate.bootstrap.reading import ReadUnit, read_unit
 from moneystate.bootstrap.shuffle_files import shuffle_path
 from moneystate.bootstrap.sources import Sources, initial_highs
 from moneystate.bootstrap.tables import Tables, first_loads, load_first
-from moneystate.bootstrap.tasks import SparkTasks, Tasks, own_session
+from moneystate.bootstrap.tasks import InProcess, SparkTasks, Tasks, own_session
 from moneystate.bootstrap.work import BootstrapPlan
 from moneystate.engine import plan as plans
 from moneystate.engine.inputs import Inputs, place_text
@@ -84,7 +84,7 @@ class Bootstrap:
         return prepared
 
     def prepare(self, tasks: Tasks | None = None) -> Prepared:
-        """Does everything except naming the savepoint. `tasks`: where to run; None: a Spark session of its own.
+        """Does everything except naming the savepoint. `tasks`: where to run; None: as the options say.
         Raises MoneystateError."""
         check_free(self.options.out)
         fetch(self.options.copies, Inputs(self.job.inputs), again=not (self.work / works.NAME).exists())
@@ -92,9 +92,11 @@ class Bootstrap:
         started = works.resume(self.work, self._settings())
         if (self.work / "savepoint" / MANIFEST).exists() and started is not None:
             return self._prepared(started)
+        o = self.options
+        if tasks is None and o.local:
+            tasks = InProcess()
         if tasks is not None:
             return self._on(tasks, sources, started)
-        o = self.options
         with own_session(self.job.name, o.master, o.partitions, o.spark_config, self.work) as session:
             return self._on(SparkTasks(session), sources, started)
 

@@ -35,6 +35,7 @@ class BootstrapOptions:
     source_tasks: int = 0  # 0: one for each core
     formats: dict[str, str] = field(default_factory=dict)
     registry_url: str | None = None
+    local: bool = False  # run in this process, without Spark
     master: str | None = None
     kafka_config: dict[str, str] = field(default_factory=dict)
     spark_config: dict[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Runs a bootstrap's functions as Spark tasks, one for each argument."""
+"""Runs a bootstrap's functions, one call for each argument: as Spark tasks, or in this process."""
 
 from __future__ import annotations
 
@@ -28,6 +28,19 @@ class Tasks(Protocol):
     def run(self, function: Callable[[Any], Any], arguments: list[Any], on_poll: Callable[[], None]) -> list[Any]:
         """The results of `function` for each argument. Calls `on_poll` repeatedly meanwhile."""
         ...
+
+
+class InProcess:
+    """Runs the functions one after the other in this process."""
+
+    cores = 1
+
+    def run(self, function: Callable[[Any], Any], arguments: list[Any], on_poll: Callable[[], None]) -> list[Any]:
+        results = []
+        for argument in arguments:
+            on_poll()
+            results.append(function(argument))
+        return results
 
 
 class SparkTasks:

@@ -21,6 +21,7 @@ from moneystate.cli.options import (
     InitialHighs,
     Json,
     KeyGroups,
+    Local,
     MaxRecordsPerChunk,
     Partitions,
     PlainService,
@@ -99,6 +100,7 @@ def bootstrap(
     partitions: Partitions = 4,
     max_records_per_chunk: MaxRecordsPerChunk = 200_000,
     source_tasks: SourceTasksOrCores = None,
+    local: Local = False,
     json_output: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -137,6 +139,7 @@ def bootstrap(
             source_tasks=source_tasks or 0,
             formats=format_flags.by_topic(spec.formatted, spec.formats, spec.decoded),
             registry_url=format_flags.schema_registry or None,
+            local=local,
             master=spark_flags.master or None,
             kafka_config=kafka_flags.settings(),
             spark_config=spark_config,

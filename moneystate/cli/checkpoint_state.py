@@ -50,7 +50,7 @@ from moneystate.spark.storage.savepoints import check_out, fetched, new_savepoin
 from state_tools.changelog_position import changelog_position
 from state_tools.export import check_can_go_on, export, open_checkpoint
 from state_tools.inspection import inspect_state
-from state_tools.offline import is_savepoint, offline_session, open_state
+from state_tools.offline import is_savepoint, open_state, session_for
 
 Place = Annotated[
     str,
@@ -112,7 +112,7 @@ def export_state(
             check_can_go_on(source)
             groups = key_groups or source.settings()["key_groups"]
             position = _changelog(spec, source, groups, bootstrap_servers, kafka)
-            with counting(path, groups, quiet), offline_session() as session:
+            with counting(path, groups, quiet), session_for(source) as session:
                 export(session, state, source, path, groups, position)
         savepoint = Savepoint(path)
     _tell(savepoint, out, json_output)

@@ -13,6 +13,7 @@ from moneystate.cli.options import (
     CheckpointFolder,
     CreateTopics,
     KeyGroups,
+    Local,
     Partitions,
     SchemaRegistry,
     SourceTasks,
@@ -108,9 +109,7 @@ def job_options(
     schema_registry: SchemaRegistry = "",
     create_topics: CreateTopics = True,
     source_tasks: SourceTasks = 2,
-    local: Annotated[
-        bool, option("local", "Run in this process, without Spark: for a laptop, a test or few records.", Panel.run)
-    ] = False,
+    local: Local = False,
 ) -> RunOptions:
     """Raises ConfigError for flags that contradict each other."""
     check_given(bootstrap_servers=bootstrap_servers, checkpoint=checkpoint)

@@ -217,6 +217,9 @@ KafkaConfigFile = Annotated[
 Master = Annotated[
     str, option("master", "Spark master; default: the one of spark-submit, or local[*].", Panel.spark, "URL")
 ]
+Local = Annotated[
+    bool, option("local", "Run in this process, without Spark: for a laptop, a test or few records.", Panel.run)
+]
 SparkConfig = Annotated[list[str] | None, repeated("spark-config", "A setting of Spark.", Panel.spark, PAIR)]
 
 # TLS and tokens: the same names for both sides

@@ -33,7 +33,7 @@ from moneystate.errors import InstanceError
 from moneystate.kafka.transactions import Application
 from moneystate.savepoint.manifest import Manifest
 from state_tools.export import open_checkpoint
-from state_tools.offline import offline_session
+from state_tools.offline import session_for
 from state_tools.rescaling import Rescaling, Target
 
 POLL_S = 0.05
@@ -82,9 +82,10 @@ def rescale_job(
     application = rescaling.application()
     if not stop:
         application.check_stopped()
-    with offline_session(flags.spark_flags.master or None, spark_config) as session:
+    with session_for(rescaling.old, flags.spark_flags.master or None, spark_config) as session:
         if stop:
-            _warm_up(session)
+            if session is not None:
+                _warm_up(session)
             _stop(application, flags.quiet)
         manifest = rescaling.run(session, lambda out, total: counting(out, total, flags.quiet))
         _tell(rescaling, manifest, flags.json_output)

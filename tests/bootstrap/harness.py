@@ -9,6 +9,7 @@ from typing import Any
 from moneystate.bootstrap.files import AVRO, NO_OFFSET, NO_TIMESTAMP, ArchivedRecord, write_file
 from moneystate.bootstrap.job import Bootstrap, Progress
 from moneystate.bootstrap.options import BootstrapOptions
+from moneystate.bootstrap.tasks import InProcess
 from moneystate.savepoint.fingerprint import Fingerprint, of_group
 from moneystate.savepoint.format import Savepoint
 from moneystate.testing.simulation import Input, Simulation
@@ -19,17 +20,10 @@ from services.enrichment.rules import Rules
 NAMES = {t.code: t.name for t in topics.INPUTS}
 
 
-class Here:
-    """Runs a bootstrap's functions one after the other."""
+class Here(InProcess):
+    """Splits the work as for two cores."""
 
     cores = 2
-
-    def run(self, function: Callable[[Any], Any], arguments: list[Any], on_poll: Callable[[], None]) -> list[Any]:
-        results = []
-        for argument in arguments:
-            on_poll()
-            results.append(function(argument))
-        return results
 
 
 def write_archive(

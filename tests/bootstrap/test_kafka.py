@@ -1,4 +1,4 @@
-"""From a real broker: directly, through an archive, and first from one and then from the other, it is the same."""
+"""From a log in memory: directly, through an archive, and first from one and then from the other, it is the same."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from services.enrichment.rules import Rules
 from tests.bootstrap.harness import bootstrap
 from tests.job.harness import Setup, small_workload
 from tests.kafka.logs import Cluster
+from tests.local.in_memory import InMemory
 from tests.reference import model
 
 RULES = Rules()
@@ -29,8 +30,9 @@ WALLET = "wallet-events"
 
 
 @pytest.fixture
-def logs(setup: Setup) -> Setup:
+def logs(in_memory: InMemory) -> Setup:
     """Topics with a small workload, and a transaction of which nothing remains but gaps."""
+    setup = in_memory
     setup.create_inputs()
     records = small_workload("--events", "300")
     middle = len(records) // 2

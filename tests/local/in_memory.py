@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import io
+import itertools
+import socket
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from datetime import UTC, datetime
 from unittest.mock import patch
 
 from moneystate.cli import main
-from moneystate.kafka import ranges, sink
+from moneystate.kafka import claims, ranges, sink
 from moneystate.kafka.failpoints import REACHED
 from tests.job.harness import RUN_S, Finished, Setup
 from tests.log_lines import kinds
+
+NO_PROCESS = itertools.count(2**24)  # Linux gives no such numbers to processes
+
+
+def _other_process() -> str:
+    """Runs claim output partitions as processes of their own, which have ended."""
+    return f"host {socket.gethostname()}, process {next(NO_PROCESS)}, since {datetime.now(UTC).isoformat()}"
 
 
 class Killed(BaseException):
@@ -22,12 +32,26 @@ class Killed(BaseException):
 def command(arguments: Iterable[object]) -> Finished:
     """One command to its end."""
     out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err), patch.object(sys, "argv", ["moneystate", *map(str, arguments)]):
+    with (
+        redirect_stdout(out),
+        redirect_stderr(err),
+        patch.object(sys, "argv", ["moneystate", *map(str, arguments)]),
+        patch.object(claims, "this_process", _other_process),
+    ):
         try:
             main.main()
         except SystemExit as e:
             code = e.code if isinstance(e.code, int) else int(e.code is not None)
+        finally:
+            _forget()
     return Finished(code, out.getvalue(), err.getvalue())
+
+
+def good(arguments: Iterable[object]) -> Finished:
+    """One command to its end, which has to be a good one."""
+    done = command(arguments)
+    assert done.code == 0, done.out + done.err
+    return done
 
 
 class InMemory(Setup):
@@ -37,9 +61,11 @@ class InMemory(Setup):
         return super().arguments(*more, *(["--local"] if "--local" not in more else []))
 
     def run(self, *more: str) -> Finished:
-        done = command(self.arguments(*more))
-        assert done.code == 0, done.out + done.err
-        return done
+        return good(self.arguments(*more))
+
+    def command(self, name: str, *more: object) -> Finished:
+        """Another command, which reads the same log."""
+        return good([name, "--bootstrap-servers", self.bootstrap_servers, *more])
 
     def refused(self, *more: str, deadline_s: float = RUN_S) -> Finished:
         done = command(self.arguments(*more))
@@ -64,13 +90,12 @@ def killed_at(step: str) -> Iterator[None]:
         try:
             yield
         except Killed:
-            forget_process()
             return
     raise AssertionError(f"the run ended before {step}")
 
 
-def forget_process() -> None:
-    """Drops what a process keeps from batch to batch."""
+def _forget() -> None:
+    """Drops what a process keeps from batch to batch: the next command is another process."""
     ranges.discard_readers()
     sink._sinks.clear()
     sink._marker_logs.clear()

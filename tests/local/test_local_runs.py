@@ -30,11 +30,12 @@ def test_a_live_run_ends_with_its_batch(setup: Setup) -> None:
 
 
 @pytest.mark.long
-def test_a_replay_of_a_live_run_on_spark_agrees(setup: Setup) -> None:
+def test_replays_of_a_live_run_agree_on_spark_and_without_it(setup: Setup) -> None:
     _live(setup)
     replay = ["verify-replay", "--checkpoint", setup.checkpoint, "--json", "--quiet"]
-    verdict = moneystate([*replay, "--bootstrap-servers", setup.bootstrap_servers], setup.folder)
-    assert verdict.totals["agrees"]
+    connection = ["--bootstrap-servers", setup.bootstrap_servers]
+    for master in ([], ["--master", "local[2]"]):  # without Spark, and on it
+        assert moneystate([*replay, *connection, *master], setup.folder).totals["agrees"]
 
 
 def _live(setup: Setup) -> None:

@@ -7,12 +7,19 @@ import pytest
 from moneystate.devbroker import DevBroker
 from services.enrichment.fake_service import FakeSessionService, Knowledge
 from tests.job.harness import ENRICHED, LOOKUP_RESULTS, Setup, small_workload
-from tests.job.test_plain_enrichment import SERVICE, PlainSetup
 from tests.log_lines import impersonal
 from tests.lookup.harness import REQUESTS, Lookups
 from tests.reference import model
 
 FLAGS = ("--until-caught-up", "--drain", "--session-lookup", "topic", "--lookup-deadline", "100s", "--json")
+SERVICE = "examples.enrichment.enrichment:service"
+
+
+class PlainSetup(Setup):
+    """Runs the plain service in place of `enrich`."""
+
+    def arguments(self, *more: str) -> list[str]:
+        return ["run", "--local", SERVICE, *super().arguments(*more)[1:]]
 
 
 def test_an_outage_holds_back_only_what_waits_for_it_and_a_replay_does_not_ask_again(

@@ -6,16 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from moneystate.engine.keygroup import key_group_of
 from moneystate.savepoint.fingerprint import of_facts
 from moneystate.savepoint.format import Savepoint
 from services.enrichment.facts import user_facts
 from services.enrichment.state import owner_of
 from services.enrichment.topics import CHANGELOG
-from tests.job.harness import Setup, finished, small_workload
+from tests.job.harness import Setup, small_workload
 from tests.kafka.logs import Cluster, wait_until_stable
+from tests.local.in_memory import InMemory, command
 from tests.reference import model
 
 RULES = model.Rules(lookup=True)
@@ -23,9 +22,9 @@ LOOKUPS = ("--session-lookup", "topic", "--quiet")
 KEY_GROUPS, PARTITIONS = 256, 4
 
 
-def told(setup: Setup, *arguments: str) -> dict[str, Any]:
+def told(*arguments: str) -> dict[str, Any]:
     """What a command that ends well prints as JSON."""
-    done = finished([*arguments, "--json"], setup.folder)
+    done = command([*arguments, "--json"])
     assert (done.code, done.err) == (0, ""), done.out + done.err
     printed: dict[str, Any] = json.loads(done.out)
     return printed
@@ -47,8 +46,8 @@ def in_changelog(setup: Setup) -> dict[bytes, bytes]:
     return {key: value for (_, key), value in entries.items()}
 
 
-@pytest.mark.long
-def test_a_rescaled_job_goes_on_from_its_savepoint_as_if_it_had_never_been_stopped(setup: Setup) -> None:
+def test_a_rescaled_job_goes_on_from_its_savepoint_as_if_it_had_never_been_stopped(in_memory: InMemory) -> None:
+    setup = in_memory
     setup.create_inputs()
     log = small_workload("--events", "2000")
     setup.send(log[: len(log) // 2])
@@ -56,8 +55,8 @@ def test_a_rescaled_job_goes_on_from_its_savepoint_as_if_it_had_never_been_stopp
     savepoint = setup.folder / "savepoint"
     rescale = ("--key-groups", str(KEY_GROUPS))
     place = ("--checkpoint", str(setup.checkpoint), "--out", str(savepoint))
-    exported = told(setup, "checkpoint", "export", *place, *rescale, "--quiet")
-    look_at_a_user(setup, savepoint)
+    exported = told("checkpoint", "export", *place, *rescale, "--quiet")
+    look_at_a_user(savepoint)
     setup.send(log[len(log) // 2 :])
     moved = setup._replace(folder=setup.folder / "moved")
     moved.folder.mkdir()
@@ -67,7 +66,7 @@ def test_a_rescaled_job_goes_on_from_its_savepoint_as_if_it_had_never_been_stopp
     watermark = moved.run(*more).totals["watermark_ms"]
     moved.check_output(RULES, drain=False)
     place = ("--checkpoint", str(moved.checkpoint), "--bootstrap-servers", setup.bootstrap_servers)
-    verified = told(setup, "verify-replay", *place, "--quiet")
+    verified = told("verify-replay", *place, "--quiet")
     assert (verified["agrees"], verified["state_differences"], verified["output_missing"]) == (True, 0, 0)
     assert verified["fingerprint"] != exported["fingerprint"]
     assert users_in_changelog(setup, watermark) == verified["fingerprint"].partition("-")[0]
@@ -80,11 +79,11 @@ def users_in_changelog(setup: Setup, watermark: int) -> str:
     return str(of_facts(facts)).partition("-")[0]
 
 
-def look_at_a_user(setup: Setup, savepoint: Path) -> None:
+def look_at_a_user(savepoint: Path) -> None:
     """A user whose money waits is shown with all of it."""
     entries = [key for group in range(KEY_GROUPS) for key, _ in Savepoint(savepoint).entries(group)]
     waiting = [owner_of(key) for key in entries if key.startswith(b"w")]
     user = waiting[0] or b""
-    shown = told(setup, "checkpoint", "show", "--checkpoint", str(savepoint), user.decode())
+    shown = told("checkpoint", "show", "--checkpoint", str(savepoint), user.decode())
     assert len(shown["waiting"]) == waiting.count(user)
     assert {row["for"] for row in shown["waiting"]} <= {"lookup", "session"}
