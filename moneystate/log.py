@@ -74,7 +74,7 @@ def get_log(name: str) -> BoundLogger:
 
 
 def library_log(name: str) -> logging.Logger:
-    """For a library that takes a logger of Python's."""
+    """Makes a log for a library that takes a logger of Python's."""
     return logging.getLogger(name)
 
 
@@ -96,7 +96,7 @@ def set_up(level: str = Level.info, service: str | None = None, as_json: bool | 
 
 
 def end() -> None:
-    """As if `set_up` had not been called: a process may run several commands, as in tests."""
+    """Makes it so as if `set_up` had not been called: a process may run several commands, as in tests."""
     global _now
     if _now is None:
         return

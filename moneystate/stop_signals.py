@@ -49,7 +49,7 @@ def stop_signals() -> Iterator[StopSignals]:
 
 
 def leave_stop_signals() -> None:
-    """For a helper process: ignores the signals, as do the processes that it starts. Else it could end while the
+    """Makes a helper process ignore the signals, as do the processes that it starts. Else it could end while the
     command, which gets them too, still needs it. It must notice by itself when the command ends."""
     for number in FOR_THE_COMMAND:
         signal.signal(number, signal.SIG_IGN)

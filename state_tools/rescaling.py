@@ -60,7 +60,7 @@ class Rescaling:
         self.job = self._job()
 
     def _job(self) -> JobSpec:
-        """With the rules of the last batch."""
+        """Returns the job with the rules of the last batch."""
         return self.service.job(self.old.rules(str(self.old.offset(self.old.last_planned())["rules"])))
 
     def application(self) -> Application:

@@ -205,7 +205,7 @@ def pending(view: ms.View, limit: int = 100) -> list[Pending]:
 
 @service.query
 def pending_of(view: ms.View, user_id: str) -> list[Pending]:
-    """The same of a user, those that wait for their session first."""
+    """Lists the same of one user. Money that waits for its session comes first."""
     held = [_pending(held, None, None) for _, held in view.entries(waiting, user_id)]
     asked = [a for _, a in view.entries(lookups.open, user_id)]
     return [*held, *(_pending(a.held, a.request.requested_at, a.request.reason) for a in asked)]
@@ -213,7 +213,7 @@ def pending_of(view: ms.View, user_id: str) -> list[Pending]:
 
 @service.query
 def oldest_wait(view: ms.View) -> int | None:
-    """Since when the oldest of this money waits, in ms."""
+    """Returns the time since which the oldest of this money waits, in ms."""
     return next((money.since for money in pending(view, 1)), None)
 
 

@@ -52,7 +52,7 @@ def _generate(module: Path, tools: Path) -> None:
 
 
 def _go(module: Path, *arguments: str) -> None:
-    """Without network: `make test` has fetched the modules."""
+    """Runs Go without the network: `make test` has fetched the modules."""
     own = Path(sys.executable).with_name("go")
     environment = {**os.environ, "GOTOOLCHAIN": "local", "GOPROXY": "off", "GOFLAGS": "-mod=readonly"}
     subprocess.run([str(own) if own.exists() else "go", *arguments], cwd=module, check=True, env=environment)

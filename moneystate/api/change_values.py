@@ -66,7 +66,7 @@ def converted(record: Record, payload: Any, schema: Any) -> Any:
 
 
 def row_converted(record: Record, row: Any, schema: Any) -> Any:
-    """Like `converted`, for a row alone. `schema`: of the row."""
+    """Works like `converted`, for a row alone. `schema`: of the row."""
     return _record(record, row, schema if isinstance(schema, dict) else {}, True)
 
 

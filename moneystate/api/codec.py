@@ -58,7 +58,8 @@ class Codec:
         return self._read(self.reader, value, pos)
 
     def read_own_body(self, value: bytes, pos: int) -> tuple[Any, int]:
-        """Like `read_body`, for values that this program wrote: their JSON fields are canonical and are not checked."""
+        """Works like `read_body`, for values that this program wrote: their JSON fields are canonical and are not
+        checked."""
         return self._read(self.own_reader, value, pos)
 
     def _read(self, part: Part, value: bytes, pos: int) -> tuple[Any, int]:
@@ -79,8 +80,8 @@ class Codec:
             raise self._unencodable(value, e) from None
 
     def encode_for_json(self, value: Any) -> bytes:
-        """Like `encode`. Also refuses what JSON cannot represent: infinite numbers, and times outside the years 1 to
-        9999."""
+        """Works like `encode`. Also refuses what JSON cannot represent: infinite numbers, and times outside the years 1
+        to 9999."""
         if self._write_for_json is None:
             self._write_for_json = write_parts.RecordPart(self.record, True, {})
         try:
@@ -97,7 +98,8 @@ class Codec:
         return self._from_json(document)
 
     def from_row(self, document: Any) -> Any:
-        """Like `from_json`, but members have the names of the fields as declared, such as a database's columns."""
+        """Works like `from_json`, but members have the names of the fields as declared, such as a database's
+        columns."""
         if self._from_row is None:
             self._from_row, _ = JsonCode(self.record, by_name=True).functions()
         return self._from_row(document)

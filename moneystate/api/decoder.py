@@ -91,7 +91,7 @@ class ServiceDecoder:
     def decode_read(
         self, topic: int, canonical: bytes, codec: Codec, record: Any, headers: Headers = NO_HEADERS
     ) -> Decoded:
-        """Like `decode`, for a value whose record has already been decoded. Raises Rejected."""
+        """Works like `decode`, for a value whose record has already been decoded. Raises Rejected."""
         planned = self.plan.inputs[topic].get(codec.header)
         if planned is None or not planned.reads_only_fields:
             return self.decode(topic, canonical, headers)

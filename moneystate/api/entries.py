@@ -33,7 +33,7 @@ class Entries(Generic[S]):
         return self._access.get(id)  # type: ignore[return-value]
 
     def __getitem__(self, id: str) -> S:
-        """Like `get`, for an entry that must exist. Raises KeyError."""
+        """Works like `get`, for an entry that must exist. Raises KeyError."""
         entry = self.get(id)
         if entry is None:
             raise KeyError(id)

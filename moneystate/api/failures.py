@@ -41,7 +41,7 @@ def line_of(error: Exception) -> str:
 
 
 def failed_at(topic: str, partition: int, offset: int, function: str, error: Exception) -> tuple[str, str]:
-    """The same for a function that reads a Kafka record."""
+    """Does the same for a function that reads a Kafka record."""
     location = line_of(error)
     message = " ".join(str(error).split())
     problem = message if isinstance(error, MoneystateError) else f"{type(error).__name__}: {message.rstrip('.')}."

@@ -129,8 +129,8 @@ class Map(Reads[Entries[S]], Generic[S]):
         self.ttl_ms = ttl_ms  # None: none is declared
 
     def at(self, ids: str | Callable[[Any], list[str]]) -> MapAt[S]:
-        """The same map, with entries that are read in the batch's one request. `ids`: a field of the event with an id,
-        or a function from the event to ids. Other entries are read when the step asks for them."""
+        """Returns the same map, with entries that are read in the batch's one request. `ids`: a field of the event with
+        an id, or a function from the event to ids. Other entries are read when the step asks for them."""
         return MapAt(self, ids)
 
     def __repr__(self) -> str:

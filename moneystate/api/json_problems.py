@@ -21,7 +21,7 @@ NOT_AN_OBJECT: Final = "not an object"
 
 
 def problems(record: Record, document: Any) -> Iterator[Problem]:
-    """In the order of the declared fields. None: the codec accepts the document."""
+    """Yields the problems in the order of the declared fields. If there are none, the codec accepts the document."""
     return _found(record, document, "")
 
 

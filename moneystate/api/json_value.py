@@ -40,12 +40,12 @@ class Json:
 
     @classmethod
     def of(cls, value: Any) -> Json:
-        """From a Python object: dict, list, tuple, str, int, float, Decimal, bool, None or Json."""
+        """Makes a Json from a Python object: dict, list, tuple, str, int, float, Decimal, bool, None or Json."""
         return cls(_render(value, 0))
 
     def value(self) -> Any:
-        """As Python objects. Whole numbers are int, others Decimal. An exponent of more than about 18 digits does not
-        fit into Decimal. Then the number is Infinity or 0, as it would be as a float."""
+        """Returns Python objects. Whole numbers are int, others Decimal. An exponent of more than about 18 digits does
+        not fit into Decimal. Then the number is Infinity or 0, as it would be as a float."""
         return _plain(parse(self.text))
 
     def members(self) -> dict[str, Json]:
@@ -69,12 +69,12 @@ class Json:
 
 
 def json_of(parsed: Any) -> Json:
-    """From a parsed document."""
+    """Makes a Json from a parsed document."""
     return json_as_is(canonical_text(parsed))
 
 
 def json_in_record(parsed: Any) -> Json:
-    """From a part of a parsed record, whose levels have not been checked separately. Raises Malformed."""
+    """Makes a Json from a part of a parsed record, whose levels have not been checked separately. Raises Malformed."""
     text = canonical_text(parsed)
     if text.count("[") + text.count("{") > MAX_LEVELS:
         check_levels(parsed, 0, MAX_LEVELS)
@@ -82,14 +82,14 @@ def json_in_record(parsed: Any) -> Json:
 
 
 def json_as_is(canonical: str) -> Json:
-    """From text that is known to be canonical. It is not checked."""
+    """Makes a Json from text that is known to be canonical. It is not checked."""
     value: Json = _new(Json)
     _set_text(value, canonical)
     return value
 
 
 def json_of_text(text: str) -> Json:
-    """From text that was decoded from UTF-8. Raises Malformed."""
+    """Makes a Json from text that was decoded from UTF-8. Raises Malformed."""
     return json_as_is(text) if canonical_document(text) is not None else json_of(parse(text))
 
 

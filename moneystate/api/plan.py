@@ -147,8 +147,8 @@ class Plan:
         return None if place is None else self.kind_at(layout.prefix_of(place.kind, place.name))
 
     def kind_at(self, prefix: bytes) -> RecordKind | SeenKind | TimerKind | None:
-        """As `kind_of`, by the prefix of the entries' keys. The platform knows the entries of timers and of `unique`
-        whether or not the service still declares them."""
+        """Works like `kind_of`, by the prefix of the entries' keys. The platform knows the entries of timers and of
+        `unique` whether or not the service still declares them."""
         kind = self.by_prefix.get(prefix) or self.removed.get(prefix)
         if kind is None and prefix in self._own_maps():
             kind = self.removed[prefix] = self._kind(self._own_maps()[prefix])

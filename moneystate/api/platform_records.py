@@ -98,7 +98,7 @@ class HeldEvent:
 @named("moneystate.api.HeldEvents")
 @dataclass
 class HeldEvents:
-    """Those of a key, the next one first."""
+    """The held events of a key, the next one first."""
 
     events: list[HeldEvent] = field(default_factory=list)
     checks: int = 0  # how often the first has been looked at

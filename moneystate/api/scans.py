@@ -31,7 +31,7 @@ class Scan:
         self.key_at = key_at  # NO_KEY: only the record's time counts
 
     def decoded(self, value: bytes) -> Decoded | None:
-        """As `moneystate.engine.processor.Decoder` decodes it. None: it has to be decoded."""
+        """Returns what `moneystate.engine.processor.Decoder` decodes. None: it has to be decoded."""
         try:
             end, time, start, stop = scan_fields(value, HEADER_BYTES, self.kinds, self.time_at, self.key_at)
         except (Malformed, IndexError, UnicodeDecodeError):

@@ -47,11 +47,11 @@ class Table(Generic[S]):
     def find_any(
         self, index: TableIndex[S, V], values: Iterable[V], *, at: int | None = None
     ) -> list[tuple[str, S]]:  # fmt: skip
-        """Like `find`, for rows with one of these values or more, each once."""
+        """Works like `find`, for rows with one of these values or more, each once."""
         return self._access.find_any(index, values, at)
 
     def __getitem__(self, key: TableKey) -> S:
-        """Like `get`, for a row that must exist. Raises KeyError."""
+        """Works like `get`, for a row that must exist. Raises KeyError."""
         row = self.get(key)
         if row is None:
             raise KeyError(key)

@@ -96,7 +96,8 @@ class ChangeRows:
 
 
 def _position(payload: dict[str, Any]) -> int:
-    """In the log of PostgreSQL. 0: it is not known, as of other databases and of rows of an incremental snapshot."""
+    """Returns the position in the log of PostgreSQL. 0: it is not known, as of other databases and of rows of an
+    incremental snapshot."""
     source = payload.get("source")
     lsn = source.get("lsn") if type(source) is dict else None
     if type(lsn) is not Number or not is_whole_number(lsn):
@@ -106,8 +107,8 @@ def _position(payload: dict[str, Any]) -> int:
 
 
 def ends_snapshot(offset: int, value: bytes | None) -> int | None:
-    """As `moneystate.engine.processor.Decoder.ends_load`: the last record of a snapshot is still of the first load, the
-    first one after it is not."""
+    """Works like `moneystate.engine.processor.Decoder.ends_load`: the last record of a snapshot is still of the first
+    load, the first one after it is not."""
     try:
         payload = None if value is None else _unwrapped(_parsed(value))[0]
     except Malformed:

@@ -148,7 +148,7 @@ class TableCopy:
     def find_any(
         self, index: TableIndex[Any, Any], values: Iterable[Any], now_ms: int, at_ms: int | None
     ) -> list[tuple[str, Any]]:  # fmt: skip
-        """Those with one of the values or more, each once."""
+        """Returns the rows with one of the values or more, each once."""
         of_index = self._index(index)
         forms = [of_index.form(by) for by in values]
         rows_of = {form: self._found(of_index, form, now_ms, at_ms) for form in forms if form in of_index.keys}

@@ -28,7 +28,7 @@ _made: Final[dict[tuple[type, bool], TableRecords]] = {}
 
 
 def table_records(record: type, has_positions: bool) -> TableRecords:
-    """The same for the same record."""
+    """Returns the same object for the same record."""
     made = _made.get((record, has_positions))
     if made is None:
         made = _made[record, has_positions] = _make(record, has_positions)

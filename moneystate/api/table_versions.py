@@ -47,7 +47,7 @@ def holding(versions: Sequence[T], time_ms: int) -> T | None:
 
 
 def known_of(versions: Sequence[T], time_ms: int, at_ms: int) -> T | None:
-    """Of the versions that were written by `time_ms`, the one with the greatest `valid_from` up to `at_ms`."""
+    """Returns, of the versions that were written by `time_ms`, the one with the greatest `valid_from` up to `at_ms`."""
     best: T | None = None
     for version in versions:
         if version.written <= time_ms and version.valid_from <= at_ms and _supersedes(version, best):
@@ -56,8 +56,8 @@ def known_of(versions: Sequence[T], time_ms: int, at_ms: int) -> T | None:
 
 
 def _supersedes(version: AnyVersion, other: AnyVersion | None) -> bool:
-    """Of two that are valid from the same time, the later one. They differ in when they were written, or were written
-    in the order of the versions."""
+    """Whether `version` takes the place of `other`. Of two that are valid from the same time, the later one does. They
+    differ in when they were written, or were written in the order of the versions."""
     if other is None or version.valid_from != other.valid_from:
         return other is None or version.valid_from > other.valid_from
     return version.written >= other.written

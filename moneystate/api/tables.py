@@ -71,8 +71,8 @@ class DeclaredTable(Reads[Table[S]], Generic[S]):
 
     @property
     def changed(self) -> Source[S | None]:
-        """For `@service.on`: runs when another row holds for the key, or none. The function gets the row. Unless the
-        table is local, it takes no state."""
+        """The source for `@service.on`: its function runs when another row holds for the key, or none. The function
+        gets the row. Unless the table is local, it takes no state."""
         return self._changed
 
     def is_first_load(self, loaded: int, offset: int) -> bool:
@@ -176,7 +176,7 @@ class TakeEffect:
 
 
 def valid_from(table: DeclaredTable[Any], row: Any, written_ms: int) -> int:
-    """Since when a row is valid: as it says, or since it was written."""
+    """Returns the time since which a row is valid: as it says, or since it was written."""
     declared = None if row is None or table.valid_from is None else getattr(row, table.valid_from)
     return written_ms if declared is None else int(declared)
 

@@ -175,7 +175,8 @@ def part_of(shape: Shape, made: dict[str, RecordPart]) -> Part:
 
 
 class Transcoder:
-    """For a record. Its text begins with the type, unless the record has a field of that name."""
+    """Turns the Avro of a record into JSON. The text begins with the type, unless the record has a field of that
+    name."""
 
     def __init__(self, record: Record) -> None:
         self.part = RecordPart(record, True, {})

@@ -37,7 +37,8 @@ def is_gone(version: Positioned, truncations: Sequence[Truncation], at_ms: int) 
 
 
 def removes(truncation: Truncation, version: Positioned) -> bool:
-    """By the positions. Where one of them is not known, by the times: rows of the same millisecond stay."""
+    """Compares the positions. Where one of them is not known, it compares the times: rows of the same millisecond
+    stay."""
     if truncation.position and version.position:
         return version.position < truncation.position
     return version.written < truncation.written
@@ -52,8 +53,8 @@ def removed_with(version: Positioned, later: Positioned) -> bool:
 
 
 def still_needed(truncations: Iterable[Truncation], horizon_ms: int) -> list[Truncation]:
-    """Those that can make a difference. Of those that have held for all steps since `horizon_ms`, the last ones remove
-    what the others remove: by position, by time, and by time of those without a position."""
+    """Returns those that can make a difference. Of those that have held for all steps since `horizon_ms`, the last ones
+    remove what the others remove: by position, by time, and by time of those without a position."""
     held: list[Truncation] = []
     rest: list[Truncation] = []
     for truncation in truncations:
@@ -70,5 +71,5 @@ def _by_position(truncation: Truncation) -> tuple[int, int]:
 
 
 def truncations_in(versions: Iterable[Any]) -> list[Truncation]:
-    """Of the versions in the entry of `TRUNCATED`."""
+    """Makes the truncations of the versions in the entry of `TRUNCATED`."""
     return [Truncation(version.written, version.position) for version in versions]

@@ -31,7 +31,7 @@ def is_heartbeat(document: dict[str, Any]) -> bool:
 
 
 def spelled(name: str) -> str:
-    """The same for all spellings of a type's name: `OrderPlaced`, `order.placed`, `ORDER_PLACED`."""
+    """Returns the same text for all spellings of a type's name: `OrderPlaced`, `order.placed`, `ORDER_PLACED`."""
     return _SEPARATORS.sub("", name).lower()
 
 

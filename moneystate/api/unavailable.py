@@ -257,7 +257,7 @@ def _json_of(value: Any) -> Json:
 
 
 def _plain(value: Any) -> Any:
-    """With bytes as base64."""
+    """Returns the value with bytes as base64."""
     if type(value) is bytes:
         return base64.b64encode(value).decode()
     if type(value) is list:

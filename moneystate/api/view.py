@@ -73,5 +73,5 @@ class View(Protocol):
         self, index: MapIndex[S, V], low: V | tuple[Any, ...] | None = None, high: V | tuple[Any, ...] | None = None
     ) -> Iterator[tuple[str, str, S]]: ...
     def range(self, index: Any, low: Any = None, high: Any = None) -> Iterator[Any]:
-        """Like `find`, for all values from `low` (inclusive) to `high` (exclusive). None: no limit."""
+        """Works like `find`, for all values from `low` (inclusive) to `high` (exclusive). None: no limit."""
         ...

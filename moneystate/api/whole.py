@@ -123,7 +123,7 @@ class WholeReader:
         return canonical
 
     def _schema_of(self, value: bytes | None) -> str:
-        """For `Message.schema`. Raises Reject."""
+        """Finds the schema for `Message.schema`. Raises Reject."""
         if value is None:
             raise Reject("null_value")
         converter: object = self.convert

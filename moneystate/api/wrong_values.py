@@ -36,7 +36,7 @@ def wrong_value(record: Record, value: Any, in_json: bool = False) -> str | None
 
 
 def wrong_default(shape: Shape) -> str | None:
-    """The same for the defaults of a record's fields, and for the records in it."""
+    """Does the same for the defaults of a record's fields, and for the records in it."""
     if isinstance(shape, Record):
         for f in shape.fields:
             where = f"{shape.cls.__name__}.{f.name}, its default"

@@ -27,7 +27,7 @@ class ColumnType:
 
     @property
     def shown(self) -> str:
-        """As DDL names it."""
+        """The name of the type in DDL."""
         if self.item is not None:
             return f"{self.item.shown}[]"
         base = _SHOWN.get(self.name, self.name)

@@ -163,7 +163,7 @@ class Rows:
 
 
 def _snake_cased(decode: Decode) -> Decode:
-    """With the names of fields as the table has them."""
+    """Returns the decoder with the names of fields as the table has them."""
 
     def read(record: Record) -> Decoded:
         decoded = decode(record)

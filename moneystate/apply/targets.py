@@ -37,7 +37,7 @@ class Applied(Protocol):
     def name(self) -> str: ...
     @property
     def topics(self) -> Sequence[str]:
-        """With prefix."""
+        """The topics that it reads, with prefix."""
 
     @property
     def isolation(self) -> str: ...

@@ -265,7 +265,7 @@ class Worker(TargetThread):
             self._lead(True)
 
     def _check(self, admin: AdminClient) -> None:
-        """From time to time: the topics' ids, and which partitions have been read to their ends."""
+        """Checks, from time to time, the topics' ids, and which partitions have been read to their ends."""
         for topic, state in topic_states(admin, sorted(self._ids)).items():
             check_id(self.target.name, topic, self._ids[topic], state.topic_id)
         at_end = {p: self._consumer.begins[p] for p in self._consumer.at_end if p in self._consumer.begins}

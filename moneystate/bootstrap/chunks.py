@@ -32,8 +32,8 @@ def cut_into_chunks(partitions: list[PartitionHistory], most: int) -> list[Chunk
 def cut_at(
     partitions: list[PartitionHistory], most: int, reached: Sequence[Reached]
 ) -> tuple[list[Chunk], dict[int, int]]:
-    """Like `cut_into_chunks`, but chunks also end where a run recorded its watermark. Also returns these watermarks, by
-    the number of the chunk that ends there. Records that lie beyond the history do not count."""
+    """Works like `cut_into_chunks`, but chunks also end where a run recorded its watermark. Also returns these
+    watermarks, by the number of the chunk that ends there. Records that lie beyond the history do not count."""
     chunks: list[Chunk] = []
     watermarks: dict[int, int] = {}
     rest = partitions

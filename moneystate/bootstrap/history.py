@@ -268,7 +268,7 @@ def joined(archived: PartitionHistory, log: KafkaLog) -> PartitionHistory:
 
 
 def cut_at(history: PartitionHistory, end: int) -> PartitionHistory:
-    """The same history up to `end`. Raises ConfigError if it does not reach that far."""
+    """Returns the same history up to `end`. Raises ConfigError if it does not reach that far."""
     if not history.start <= end <= history.end:
         raise ConfigError(
             f"{AS_OF}: expected an offset between {history.start} and {history.end} for {history.topic}, partition "

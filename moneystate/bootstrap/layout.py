@@ -96,7 +96,7 @@ def _about(name: str, about: Any) -> dict[str, Any]:
 
 
 def first_offset(name: str) -> int | None:
-    """By the name of a file that `moneystate archive` writes; None: it has another name."""
+    """Reads the first offset from the name of a file that `moneystate archive` writes; None: it has another name."""
     path = Path(name)
     offsets = _NAME.fullmatch(path.stem)
     return int(offsets[1]) if offsets is not None and format_of(path) is not None else None

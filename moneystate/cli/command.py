@@ -77,7 +77,7 @@ class LoggingCommand(Command):
 
 class Group(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
-        """Without a look at the commands, which may have to be imported."""
+        """Does not look at the commands, which may have to be imported."""
         return list(self.commands)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

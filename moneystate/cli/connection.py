@@ -56,7 +56,7 @@ def connected(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def connecting(command: Callable[..., None]) -> Callable[..., None]:
-    """As `connected`, for commands whose arguments name the servers. The parameter is `connect`. Exit code 1 is
+    """Works like `connected`, for commands whose arguments name the servers. The parameter is `connect`. Exit code 1 is
     reserved for the command."""
     return flagged(command, "connect", _connecting)
 

@@ -137,7 +137,8 @@ def console(
 
 
 def _words(context: typer.Context, given: list[str]) -> dict[str, tuple[str, str]]:
-    """By the names of services: the words that commands take for them, and their references. Raises ConfigError."""
+    """Returns, by the names of services, the words that commands take for them, and their references. Raises
+    ConfigError."""
     tables = service_tables(context)
     texts = [*[path for paths in KNOWN.values() for path in paths], *given]
     pairs = [(text, reference) for text in texts for reference in services.load_all(text, tables)]

@@ -49,7 +49,7 @@ def _prepare(
 
 
 def _check_alone(name: str, given: Given) -> None:
-    """For a service with a command of its own. Raises ConfigError."""
+    """Checks that a service with a command of its own is named alone. Raises ConfigError."""
     if len(given.services) > 1:
         raise ConfigError(f"{name}: expected it alone, found another service.", "check each by itself.")
     if given.rules:

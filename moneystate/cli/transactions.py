@@ -123,7 +123,7 @@ def _since(one: Transaction) -> str | None:
 
 
 def _age_ms(one: Transaction) -> int | None:
-    """By this machine's clock; the start is by the broker's."""
+    """Measures the age by this machine's clock; the start is by the broker's."""
     return None if one.since_ms is None else max(0, time.time_ns() // 1_000_000 - one.since_ms)
 
 

@@ -179,7 +179,8 @@ class Quantile:
 
 
 def quantile_of(quantile: float, buckets: Iterable[tuple[float, float]]) -> float:
-    """Of cumulative counts by upper bound, linear within a bucket, as Prometheus does. NaN without observations."""
+    """Computes the quantile of cumulative counts by upper bound, linear within a bucket, as Prometheus does. NaN
+    without observations."""
     ordered = sorted(buckets)
     total = ordered[-1][1]
     if not total:
@@ -201,7 +202,8 @@ def _compared(values: Values, comparison: str, limit: float) -> Values:
 
 
 def _steps(series: Selected, looks: Sequence[Look], range_m: int) -> dict[Labels, list[float]]:
-    """By how much each counter has grown from look to look within the range. One that has begun again began at 0."""
+    """Returns by how much each counter has grown from look to look within the range. One that has begun again began at
+    0."""
     since_s = looks[-1].taken_s - range_m * 60
     values: defaultdict[Labels, list[float]] = defaultdict(list)
     for look in looks:

@@ -41,7 +41,8 @@ class Alerts:
     since: dict[tuple[str, Labels], float] = field(default_factory=dict)
 
     def look(self, now_s: float, now_ms: int, samples: Iterable[tuple[str, Labels, float]]) -> list[Alert]:
-        """Those that fire. `now_s`: of a clock that only goes forward; `samples`: with the label `instance`."""
+        """Returns the alerts that fire. `now_s`: of a clock that only goes forward; `samples`: with the label
+        `instance`."""
         by_metric: defaultdict[str, dict[Labels, float]] = defaultdict(dict)
         for metric, labels, value in samples:
             if metric in METRICS:

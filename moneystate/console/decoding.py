@@ -35,8 +35,8 @@ class Content:
 
 
 def codecs_of(references: list[str]) -> dict[bytes, Codec]:
-    """Of all records of the topics of services, by the first bytes of their values. A service whose module cannot be
-    imported here is left out."""
+    """Returns the codecs of all records of the topics of services, by the first bytes of their values. A service whose
+    module cannot be imported here is left out."""
     codecs: dict[bytes, Codec] = {}
     for reference in references:
         with suppress(MoneystateError):

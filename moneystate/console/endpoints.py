@@ -41,7 +41,7 @@ class Endpoints:
         self.alerts: list[Alert] = []
 
     def announced(self, addresses: Sequence[str]) -> None:
-        """From now on these, too."""
+        """Reads these, too, from now on."""
         self.addresses = tuple(dict.fromkeys([*self.given, *addresses]))
 
     async def look(self) -> None:
@@ -95,7 +95,7 @@ def _alerts_call(prometheus: ServiceUrl) -> tuple[str, Mapping[str, str]]:
 
 
 def _samples(pages: Mapping[str, Page | str]) -> Iterator[tuple[str, Labels, float]]:
-    """Of all endpoints, as Prometheus labels them."""
+    """Yields the samples of all endpoints, as Prometheus labels them."""
     for address, page in pages.items():
         instance = ("instance", address)
         yield "up", (instance,), float(isinstance(page, Page))

@@ -23,7 +23,8 @@ class Place:
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one job. None: not known yet. Rates and durations are those between two looks, times are seconds."""
+    """The figures of one job. None: not known yet. Rates and durations are those between two looks, times are
+    seconds."""
 
     service: str
     endpoint: str
@@ -119,7 +120,7 @@ def _rate(name: str, service: str, before: Page | None, now: Page) -> float | No
 
 
 def _mean(name: str, service: str, before: Page | None, now: Page, **more: str) -> float | None:
-    """Of the observations between two pages; without any, of those since the job began."""
+    """Returns the mean of the observations between two pages; without any, of those since the job began."""
     count, total = (_grown(f"{name}_{part}", service, before, now, **more) for part in ("count", "sum"))
     if not count:
         count, total = (now.value(f"{name}_{part}", service, **more) for part in ("count", "sum"))

@@ -35,7 +35,7 @@ class Wrong(Exception):
 
 
 def fields_of(avro: str) -> list[Field]:
-    """Of the record of a query's arguments."""
+    """Returns the fields of the record of a query's arguments."""
     return [_field(one) for one in json.loads(avro)["fields"]]
 
 
@@ -108,7 +108,7 @@ def command_of(service: str, query: str, fields: list[Field], given: Mapping[str
 
 
 def python_of(query: str, arguments: str, address: str) -> str:
-    """The same call from Python."""
+    """Writes the same call in Python."""
     return "\n".join([
         "from moneystate.serving.client import Client, Target",
         "from moneystate.state.v1 import state_pb2 as s",

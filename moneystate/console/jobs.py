@@ -144,7 +144,7 @@ class Jobs:
         return max(known) if known else None
 
     def _lags(self, application: str) -> Iterator[Lag]:
-        """By what the job has told its consumer group."""
+        """Computes lags by what the job has told its consumer group."""
         asked = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(application)])
         try:
             offsets = asked[application].result().topic_partitions

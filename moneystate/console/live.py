@@ -105,7 +105,7 @@ class Live:
         return await asyncio.shield(task)
 
     async def now(self) -> list[Job]:
-        """As of a look that is not older than the interval of viewers, or the first one."""
+        """Returns the jobs as of a look that is not older than the interval of viewers, or the first one."""
         if not self.looked:
             await self.look()
         return self.jobs

@@ -103,7 +103,7 @@ def is_safe(url: str) -> bool:
 
 
 def provider_of(client: OidcClient, reply: HttpReply) -> Provider:
-    """Of the provider's configuration. Raises Refused."""
+    """Reads the provider from its configuration. Raises Refused."""
     its = _object(reply, "its configuration")
     if its.get("issuer") != client.issuer:
         raise Refused(f"expected a provider with the issuer {client.issuer}, found {its.get('issuer')}.")
@@ -181,7 +181,7 @@ def tokens_in(reply: HttpReply) -> tuple[str, str]:
 
 
 def key_id(token: str) -> str | None:
-    """Of the key that signed a token; None: it has no name. Raises Refused."""
+    """Returns the name of the key that signed a token; None: it has no name. Raises Refused."""
     try:
         return jwt.get_unverified_header(token).get("kid")
     except jwt.PyJWTError as e:

@@ -180,7 +180,7 @@ def event(name: str, html: str) -> str:
 
 
 async def _while_allowed(site: Site, request: Request, parts: AsyncIterator[str]) -> AsyncIterator[str]:
-    """Until the browser leaves, or its token is no longer valid."""
+    """Yields the parts until the browser leaves, or its token is no longer valid."""
     async for part in parts:
         try:
             site.sessions.viewer(request)

@@ -54,7 +54,7 @@ def shown_time(time_ms: int | None) -> str:
 
 
 def age(ms: int | None) -> str:
-    """Of a duration, with one unit."""
+    """Shows a duration with one unit."""
     if ms is None:
         return "-"
     if abs(ms) >= END_OF_TIME // 2:

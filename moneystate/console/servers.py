@@ -67,7 +67,7 @@ class Servers:
                 )
 
     def announced(self, targets: Sequence[Target]) -> None:
-        """From now on these, too. Calls in other threads keep the client that they have."""
+        """Asks these, too, from now on. Calls in other threads keep the client that they have."""
         known = self.clients
         more = {its.address: its for its in targets if its.address not in self.given}
         same = {address: known[address] for address, its in more.items() if _is_of(known.get(address), its)}

@@ -146,7 +146,7 @@ class Site:
         return self.codecs
 
     async def wirings(self) -> list[Wiring]:
-        """Of the services that this process can import."""
+        """Returns the wirings of the services that this process can import."""
         if self.wired is None:
             self.wired = await asyncio.to_thread(wirings_of, list(self.services.values()))
         return self.wired

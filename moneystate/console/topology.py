@@ -65,7 +65,7 @@ class Picture:
 
 
 def wirings_of(references: Iterable[str]) -> list[Wiring]:
-    """Of the services whose modules can be imported here."""
+    """Returns the wirings of the services whose modules can be imported here."""
     return [one for reference in references for one in _wiring(reference)]
 
 
@@ -81,7 +81,8 @@ def _wiring(reference: str) -> Iterator[Wiring]:
 
 
 def seen(service: str, read: Iterable[str], topics: Iterable[str], others: Iterable[str]) -> Wiring:
-    """Of a service whose declarations are not known here. `read`: by its job; `others`: the names of all services."""
+    """Guesses the wiring of a service whose declarations are not known here. `read`: by its job; `others`: the names of
+    all services."""
     longer = tuple(f"{other}-" for other in others if other.startswith(f"{service}-"))
     named = sorted(
         topic for topic in topics
@@ -100,7 +101,7 @@ def _kind_written(one: Output[object]) -> str:
 
 
 def resolved(wiring: Wiring, topics: Iterable[str]) -> Wiring:
-    """With the topics that are there in place of patterns."""
+    """Replaces patterns with the topics that are there."""
     there = list(topics)
     reads = tuple(
         Stream(topic, one.kind) for one in wiring.reads for topic in ([one.topic] if not is_pattern(one.topic)

@@ -18,7 +18,7 @@ FIRST_RUN: Final = 1
 
 
 class Run(NamedTuple):
-    """Of one delivery."""
+    """A run of one delivery."""
 
     delivery_id: str
     number: int
@@ -62,7 +62,7 @@ class Totals:
 
 
 class Accounts:
-    """Of one partition: first all its deliveries, then its log in order."""
+    """The accounts of one partition. It reads first all its deliveries, then its log in order."""
 
     def __init__(self) -> None:
         self._events: dict[str, Event] = {}

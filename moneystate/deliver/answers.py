@@ -19,7 +19,7 @@ def readable(body: bytes, secrets: Sequence[str]) -> str:
 
 
 def _without_end_of(text: str, secret: str) -> str:
-    """Without the first characters of a secret at the end of the text."""
+    """Removes the first characters of a secret from the end of the text."""
     for length in range(len(secret) - 1, LEAST_SECRET - 1, -1):
         if text.endswith(secret[:length]):
             return text[:-length] + HIDDEN

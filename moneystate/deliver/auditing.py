@@ -37,8 +37,8 @@ class Audit:
         self._unread = 0
 
     def report(self, from_ms: int, to_ms: int, faults: int, progress: Callable[[int, int], object]) -> Report:
-        """Of deliveries that the router wrote from `from_ms` to before `to_ms`, with what the log has of them until
-        now. `faults`: how many are named; `progress`: gets partitions done, and all. Raises SetupError and
+        """Reports on deliveries that the router wrote from `from_ms` to before `to_ms`, with what the log has of them
+        until now. `faults`: how many are named; `progress`: gets partitions done, and all. Raises SetupError and
         BrokerError."""
         states = topic_states(self._admin, [self._deliveries, self._log])
         numbers = states[self._deliveries].partitions

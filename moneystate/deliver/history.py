@@ -190,7 +190,7 @@ def plain_delivery(its: Delivery) -> dict[str, Any]:
 
 
 def delivery_from_plain(content: Any) -> Delivery:
-    """From what `plain_delivery` gives, decoded. Raises NotARecord."""
+    """Makes a delivery from what `plain_delivery` gives, decoded. Raises NotARecord."""
     try:
         return from_fields({**content, "body": base64.b64decode(content["body"], validate=True)})
     except (NotADelivery, ValueError, LookupError, TypeError):

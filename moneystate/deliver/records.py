@@ -89,7 +89,7 @@ def header_of(schema: Any) -> bytes:
 
 
 def from_fields(fields: Any, record: bytes = b"") -> Delivery:
-    """From decoded Avro. Raises NotADelivery."""
+    """Makes a delivery from decoded Avro. Raises NotADelivery."""
     if not isinstance(fields, dict):
         raise NotADelivery("it is not a record")
     return Delivery(

@@ -1,4 +1,4 @@
-"""For how long an answer holds its endpoint."""
+"""Decides for how long an answer holds its endpoint."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LONGEST_TEXT: Final = 64
 
 
 def hold_ms(status: int, text: str | None, now_ms: int) -> int | None:
-    """For how long to wait, from 1 s to 1 h. None: the answer does not ask for it, or not in a readable way."""
+    """Returns how long to wait, from 1 s to 1 h. None: the answer does not ask for it, or not in a readable way."""
     if text is None or len(text.strip()) > _LONGEST_TEXT or not (status == 429 or 500 <= status <= 599):
         return None
     wait_s = retry_after_s(text, now_ms / 1_000)

@@ -70,7 +70,8 @@ class Store(Protocol):
 
 
 def open_store(path: str, key_file: str = "", clock: Callable[[], float] = time.monotonic) -> Store:
-    """With `key_file`, `path` is an encrypted file, which need not exist; else a folder. Raises ConfigError."""
+    """Opens the store at `path`. With `key_file`, it is an encrypted file, which need not exist; else a folder. Raises
+    ConfigError."""
     if key_file:
         return SealedFile(Path(path), _read_key(key_file), clock)
     if not Path(path).is_dir():

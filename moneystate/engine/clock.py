@@ -39,7 +39,7 @@ class Clock:
                 self.ages.pop(since, None)
 
     def oldest(self) -> int:
-        """Since when something is held, rounded to ten seconds; NO_TIME: nothing is held."""
+        """The time since which something is held, rounded to ten seconds; NO_TIME: nothing is held."""
         return min(self.ages) if self.ages else NO_TIME
 
     def add_counts(self, counts: dict[str, int]) -> None:

@@ -122,7 +122,7 @@ class Intake:
             return self._rejected(topic, partition, offset, name, cause)
 
     def add_whole(self, topic: int, partition: int, record: Letter) -> Rejected | None:
-        """Like `add`, for a topic in `reads`."""
+        """Works like `add`, for a topic in `reads`."""
         try:
             decoded = self.reads[topic](record)
             if decoded is None:

@@ -126,7 +126,7 @@ def run_batch(
 
 
 def _of_events(highs: dict[Partition, int], tables: list[TableEnd]) -> dict[Partition, int]:
-    """Without those of tables: no timer goes on for the sake of rows, which may be years later than all events."""
+    """Leaves out those of tables: no timer goes on for the sake of rows, which may be years later than all events."""
     of_rows = {(end.topic, end.partition) for end in tables}
     return {place: high for place, high in highs.items() if place not in of_rows}
 

@@ -191,7 +191,7 @@ def time_of(content: bytes | None) -> int | None:
 
 
 def without_record_time(headers: list[Header]) -> tuple[list[Header], int]:
-    """Those that Kafka gets, and the Kafka timestamp in ms. 0: that of the writing, as for a producer.
+    """Returns the headers that Kafka gets, and the Kafka timestamp in ms. 0: that of the writing, as for a producer.
 
     A time before 1970 becomes 1, the first that Kafka takes.
     """

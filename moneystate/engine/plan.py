@@ -151,7 +151,7 @@ class Plan:
         return STATE_VERSION
 
     def drain_to(self) -> int:
-        """As in `order.advance`."""
+        """The `drain_to` of `order.advance`."""
         return drained_watermark(self.drain, self.drain_until_ms)
 
     def drains_on(self, until_ms: int | None) -> bool:

@@ -67,8 +67,8 @@ class Pool:
             return HttpReply(response.status, response.headers, bytes(body))
 
     def _proxy(self, url: URL) -> str | None:
-        """By the variables HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY. `trust_env` of aiohttp would read ~/.netrc
-        besides."""
+        """Chooses the proxy by the variables HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY. `trust_env` of aiohttp
+        would read ~/.netrc besides."""
         proxy = self._proxies.get(url.scheme) or self._proxies.get("all")
         if not proxy or proxy_bypass(url.host_port_subcomponent or ""):
             return None

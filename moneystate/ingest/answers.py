@@ -31,7 +31,7 @@ def many(places: Sequence[Place]) -> Answer:
 
 
 def by_index(results: Sequence[Place | Refused]) -> Answer:
-    """For `partial`: each record has a place or its own error."""
+    """Makes the answer for `partial`: each record has a place or its own error."""
     refused = any(isinstance(result, Refused) for result in results)
     records = [result.plain() if isinstance(result, Refused) else plain(result) for result in results]
     return Answer(MULTI_STATUS if refused else ACCEPTED, as_json({"records": records}))

@@ -101,7 +101,7 @@ def documents(kind: Kind, body: bytes, most: int) -> Documents:
 
 
 def _lines(body: bytes, most: int) -> Iterator[Any]:
-    """At most one more than `most`."""
+    """Yields the lines, at most one more than `most`."""
     count = 0
     for line in body.split(b"\n"):
         if line.strip(BLANK):

@@ -278,7 +278,7 @@ class Lane:
             raise _Unknown from None
 
     async def _one_by_one(self, writes: list[Write], cause: Refused) -> None:
-        """After an abort: only the request that is to blame for it is refused."""
+        """Writes the requests one by one after an abort, so that only the one to blame for it is refused."""
         if len(writes) > 1 and cause.code in TO_BLAME:
             for write in writes:
                 await self._write([write])

@@ -43,7 +43,7 @@ class AcceptedList(BaseModel):
 
 
 class EachAnswered(BaseModel):
-    """In the order of the records."""
+    """The answers are in the order of the records."""
 
     records: list[Accepted | Refusal]
 
@@ -101,7 +101,7 @@ def _add_schemas(app: FastAPI, schemas: Schemas) -> None:
 
 
 async def nothing(scope: Any, receive: Any, send: Any) -> None:
-    """For paths that lead nowhere, if there are no pages."""
+    """Answers paths that lead nowhere, if there are no pages."""
     answer = refusal(Refused("UNKNOWN_TOPIC", "expected a path below /v1/."))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers_of(answer)})
     await send({"type": "http.response.body", "body": answer.body})

@@ -31,7 +31,7 @@ class Reach:
         self._told: dict[str, float] = {}  # when an error was logged last, by its name
 
     async def watch(self) -> None:
-        """Until it is cancelled."""
+        """Looks until it is cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
             self.found(await asyncio.to_thread(self._look))

@@ -50,7 +50,7 @@ class Writing:
     """The producers of this process."""
 
     def __init__(self, settings: KafkaSettings, admin: AdminClient, reach: Reach) -> None:
-        """In the event loop. Raises ConfigError."""
+        """Must run in the event loop. Raises ConfigError."""
         s = settings
         self.settings = settings
         self.reach = reach
@@ -79,7 +79,7 @@ class Writing:
         self.reach.failed(error)
 
     async def read_keys(self) -> None:
-        """At the start: the keys that are kept. Raises BrokerError and SetupError."""
+        """Reads, at the start, the keys that are kept. Raises BrokerError and SetupError."""
         await asyncio.gather(*[lane.read() for lane in self.lanes])
 
     def send(self, outgoing: Outgoing) -> asyncio.Future[Place]:

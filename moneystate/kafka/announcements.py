@@ -136,7 +136,7 @@ class Announcements:
         self.last: dict[bytes, tuple[int, Announcement]] = {}  # with the time of its record
 
     def read(self, now_ms: int) -> list[Announcement]:
-        """Those that count now, by address. Raises BrokerError."""
+        """Reads those that count now, by address. Raises BrokerError."""
         partition = self.topic, 0
         start, end = log_starts(self.admin, [partition])[partition], log_ends(self.admin, [partition])[partition]
         if end < self.position:  # the topic was created again

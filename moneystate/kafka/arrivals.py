@@ -53,9 +53,9 @@ class Arrivals:
         return bool(self.codes) and self.inputs.first(tp[0])[0] in self.codes
 
     def look(self, partitions: Mapping[TopicPartition, FullPartition]) -> LogEnds:
-        """In this order: the broker's time, the ends with open transactions, the ends of what is committed. What is
-        written after the first has at least that time. What was written before it is below the second. So where the
-        third has reached the second, nothing with an earlier time will follow."""
+        """Looks up, in this order, the broker's time, the ends with open transactions, the ends of what is committed.
+        What is written after the first has at least that time. What was written before it is below the second. So where
+        the third has reached the second, nothing with an earlier time will follow."""
         arrivals = {tp: full for tp, full in partitions.items() if self.has(tp)}
         if not arrivals:
             return LogEnds(committed_ends(self.admin, partitions))
@@ -65,8 +65,8 @@ class Arrivals:
         return LogEnds(ends, clock_ms, frozenset(tp for tp, full in arrivals.items() if ends[tp] >= highs[full]))
 
     def look_for_news(self, plan: Plan, partitions: Mapping[TopicPartition, FullPartition]) -> LogEnds:
-        """Like `look`, but without the broker's time while there is nothing to read and nothing can be due: Spark asks
-        for plans more often than time is worth a record."""
+        """Works like `look`, but without the broker's time while there is nothing to read and nothing can be due: Spark
+        asks for plans more often than time is worth a record."""
         if self.codes and not self.had_news:
             ends = committed_ends(self.admin, partitions)
             self.had_news = _has_news(plan, ends)
@@ -77,7 +77,7 @@ class Arrivals:
         return log
 
     def _may_be_due(self, plan: Plan) -> bool:
-        """By the time that has passed on this machine since the last look, which only decides whether to ask the
+        """Judges by the time that has passed on this machine since the last look, which only decides whether to ask the
         broker."""
         now_ms = self.clock.latest_ms + (time.monotonic() - self.clock.taken_at_s) * 1000
         return plan.clock_ms is None or now_ms > min(plan.clock_ms + self.spec.clock_every_ms - 1, self._due_ms())

@@ -13,8 +13,8 @@ from moneystate.kafka.topics import partition_counts
 
 
 def input_topics(admin: AdminClient, inputs: Iterable[InputTopic], prefix: str) -> dict[str, TopicState]:
-    """By names without prefix: the topic of each named input, and those of patterns that exist now. Raises SetupError
-    for a named topic that does not exist, and BrokerError."""
+    """Returns, by names without prefix, the topic of each named input, and those of patterns that exist now. Raises
+    SetupError for a named topic that does not exist, and BrokerError."""
     known = Inputs(inputs)
     states = topic_states(admin, [prefix + name for name in known.named])
     states |= existing_states(admin, [prefix + name for name in matching(admin, known, prefix)])

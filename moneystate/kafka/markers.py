@@ -48,7 +48,7 @@ class MarkerLog:
         return self.markers
 
     def read_whole(self, partition: int) -> dict[bytes, Marker]:
-        """As `read`, but for `partition` up to the end of the log, waiting for open transactions there.
+        """Works like `read`, but for `partition` up to the end of the log, waiting for open transactions there.
 
         Only other applications that share the topic can have one open: after `init_transactions` this application has
         none. Raises MarkerError if the topic lacks the partition.

@@ -14,7 +14,7 @@ def partition_of_key(key: bytes, partitions: int) -> int:
 
 
 def murmur2(key: bytes) -> int:
-    """As `org.apache.kafka.common.utils.Utils.murmur2`, unsigned."""
+    """Works like `org.apache.kafka.common.utils.Utils.murmur2`, unsigned."""
     mixed = _SEED ^ len(key)
     whole = len(key) & ~3
     for start in range(0, whole, 4):

@@ -158,7 +158,7 @@ class Planner:
         return replace(plan, rules=self.spec.rules, tick=plan.tick + 1, rewrite=rewrite).to_offset()
 
     def _still_read(self, plan: Plan) -> Plan:
-        """Without topics that are no longer inputs, as the replies are after `--session-lookup none`."""
+        """Leaves out topics that are no longer inputs, as the replies are after `--session-lookup none`."""
         return plan.with_partitions({tp: p for tp, p in plan.partitions.items() if self.inputs.of(tp[0])})
 
     def _check(self, plan: Plan, ends: Mapping[plans.TopicPartition, int]) -> None:

@@ -16,7 +16,7 @@ BATCHES: Final = 8  # the last ones that count
 
 
 class PutOut:
-    """Of the last batches."""
+    """What the last batches have put out."""
 
     def __init__(self, file: Path) -> None:
         self.file = file

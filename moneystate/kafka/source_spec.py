@@ -78,7 +78,7 @@ def source_spec(text: str) -> SourceSpec:
 
 
 def load_decoder(path: str) -> Decoder:
-    """By MODULE:NAME, or by MODULE:FUNCTION and, after a blank, the function's argument."""
+    """Loads a decoder by MODULE:NAME, or by MODULE:FUNCTION and, after a blank, the function's argument."""
     place, _, argument = path.partition(" ")
     module, _, name = place.partition(":")
     loaded = getattr(import_module(module), name)

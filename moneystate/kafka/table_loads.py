@@ -17,7 +17,7 @@ from moneystate.kafka.source_spec import SourceSpec
 
 
 class TableLoads:
-    """Of one run."""
+    """The first loads of tables in one run."""
 
     def __init__(self, spec: SourceSpec, decoder: Decoder) -> None:
         self.spec = spec

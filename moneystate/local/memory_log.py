@@ -174,7 +174,7 @@ class MemoryLog:
             self.changed.notify_all()
 
     def compact(self, topic: str) -> None:
-        """As the broker's cleaner does to a compacted topic."""
+        """Does what the broker's cleaner does to a compacted topic."""
         with self.lock:
             for log in self._topic(topic).partitions:
                 log.compact()

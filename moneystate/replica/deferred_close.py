@@ -25,7 +25,7 @@ log = get_log(__name__)
 
 
 class DeferredClose:
-    """As a context: a thread polls the folder every POLL_S, and all handles are closed at the end."""
+    """Works as a context: a thread polls the folder every POLL_S, and all handles are closed at the end."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

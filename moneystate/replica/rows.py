@@ -156,7 +156,7 @@ def past_value(until: int, dropped: list[bytes], value: bytes) -> bytes:
 
 
 def read_past(row: bytes) -> tuple[int, bytes]:
-    """Until, value."""
+    """Reads until and value."""
     until, listed = _two.unpack_from(row)
     return until, row[_two.size + listed :]
 

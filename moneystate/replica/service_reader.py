@@ -65,7 +65,7 @@ class ServiceReads(Reader[None, ServiceSnapshot]):
     # Changes
 
     def item_changes(self, after: Version, owner: bytes | None, limit: int, mark: bytes | None) -> ItemChanges:
-        """As `changes`, but by entry; `owner`: only of this key."""
+        """Works like `changes`, but by entry; `owner`: only of this key."""
         start, newest = self._find(after), self._newest()
         if owner is not None:
             return self._changes_of_key(owner, start, newest, limit, mark)
@@ -177,7 +177,8 @@ class ServiceReads(Reader[None, ServiceSnapshot]):
         return steps
 
     def _interval(self, entry: bytes, number: int) -> tuple[int, bytes | None]:
-        """Since which revision the entry has had its value at revision `number`, and the value. 0: always."""
+        """Returns the revision since which the entry has had its value at revision `number`, and the value. 0:
+        always."""
         row = self._open().get(rows.LATEST + entry)
         if row is not None and rows.read_long(row) <= number:
             return rows.read_long(row), row[rows.LONG_BYTES :]

@@ -25,7 +25,7 @@ READ_AT_ONCE: Final = 200  # entries that a listing examines before it checks ag
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """In place of a record that cannot be decoded."""
+    """Stands in place of a record that cannot be decoded."""
 
     problem: str
 

@@ -56,7 +56,7 @@ class Store:
         self.wrote()
 
     def index_as(self, rules: Mapping[str, Any]) -> None:
-        """For empty files: the rules of the run whose entries are to be indexed."""
+        """Sets, for empty files, the rules of the run whose entries are to be indexed."""
         self.rules, self.indexing = rules, self.model.as_run(rules)
         write_layout(self.db, self.indexing.layout, rules)
 

@@ -42,7 +42,7 @@ class Context:
         self.begun = False
 
     def method(self) -> str:
-        """As the caller has it: /package.Service/Method."""
+        """The name that the caller has for it: /package.Service/Method."""
         return str(self.event.call_details.method.decode("utf-8", "replace"))
 
     def peer(self) -> str:
@@ -85,7 +85,7 @@ class Context:
             raise RuntimeError(f"gRPC's C core refused operations of a call: error {error}")
 
     async def batch(self, *operations: Any) -> None:
-        """Until the operations are done. Raises Gone."""
+        """Waits until the operations are done. Raises Gone."""
         done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
         def ended(event: cygrpc.BatchOperationEvent) -> bool:

@@ -61,7 +61,7 @@ class CompletionSelector(selectors.DefaultSelector):
 
 
 def run(main: Callable[[Queue], Coroutine[Any, Any, Result]]) -> Result:
-    """As asyncio.run does. `main` has the queue that its loop waits at."""
+    """Does what asyncio.run does. `main` has the queue that its loop waits at."""
     queue = Queue()
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(CompletionSelector(queue))) as runner:
         return runner.run(main(queue))

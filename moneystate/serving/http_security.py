@@ -30,7 +30,7 @@ class HttpSecurity(SecurityFlags):
         return None if files is None else Certificates(files)
 
     def described(self, address: str, without_tokens: str) -> str:
-        """For the log. `without_tokens`: what callers may do if they need none."""
+        """Describes the security for the log. `without_tokens`: what callers may do if they need none."""
         transport = "mutual TLS" if self.client_ca else "TLS" if self.tls_cert else "no TLS"
         who = "tokens" if self.token_key else f"no tokens, callers may {without_tokens}"
         local = ", this machine only" if addresses.is_loopback(address) else ""

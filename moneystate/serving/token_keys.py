@@ -70,7 +70,7 @@ def _of_pem(path: str, content: bytes) -> TokenKeys:
 
 
 def keys_of_set(where: str, content: bytes) -> TokenKeys:
-    """Of a JWK set. Skips keys of unsupported kinds, as the RFC requires. Raises ConfigError."""
+    """Reads the keys of a JWK set. Skips keys of unsupported kinds, as the RFC requires. Raises ConfigError."""
     try:
         members = [dict(member) for member in read_object(content)["keys"]]
     except (ValueError, KeyError, TypeError) as e:

@@ -84,7 +84,7 @@ def _single_object(known: SchemaSet) -> Parse:
 
 
 def _confluent(values: ConfluentFormat) -> Parse:
-    """By the writers' own schemas."""
+    """Parses by the writers' own schemas."""
     schemas: dict[str, Any] = {}
 
     def parse(value: bytes) -> Any:

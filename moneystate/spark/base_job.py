@@ -81,7 +81,7 @@ class BaseJob:
         return Report() if self.loop is None else self.loop.last
 
     def keep_watermark(self) -> None:
-        """At the end of the run, for replays: it may be ahead of what the logs say."""
+        """Records the watermark at the end of the run, for replays: it may be ahead of what the logs say."""
         if self.loop is not None:
             self.loop.keep_watermark()
 

@@ -245,7 +245,8 @@ class Checkpoint:
         return {name: (then, now) for name, (then, now) in pairs.items() if then != now}
 
     def changed_flags(self, rules: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-        """As `changed_rules`, but only rules that both programs have: only these can have been changed by a flag."""
+        """Works like `changed_rules`, but returns only rules that both programs have: only these can have been changed
+        by a flag."""
         planned = self.planned_rules()
         changed = {} if planned is None else rule_changes(self.rules(planned), rules)
         return {name: pair for name, pair in changed.items() if None not in pair}

@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def _await_end(connection: socket.socket, pid: int) -> None:
-    """Until the fork has ended, or the server has. Kills a fork that does not end after its input has."""
+    """Waits until the fork has ended, or the server has. Kills a fork that does not end after its input has."""
     poller = select.poll()
     poller.register(connection, select.POLLIN)
     poller.register(0, 0)  # tells only that the other side has closed it

@@ -150,7 +150,7 @@ class Server:
         return None
 
     def _leave(self, clients: list[socket.socket], streams: list[int]) -> None:
-        """In a fork: gives up everything of the server, and takes the client's streams."""
+        """Gives up, in a fork, everything of the server, and takes the client's streams."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for mine in (*clients, self.listener, self.ended, self.wakeup):
@@ -175,7 +175,7 @@ def _received(client: socket.socket) -> tuple[Request, list[int]]:
 
 
 def _nothing(*_: Any) -> None:
-    """For a signal that only has to wake the server up."""
+    """Handles a signal that only has to wake the server up."""
 
 
 def main() -> None:

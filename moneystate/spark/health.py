@@ -90,7 +90,7 @@ class JobHealth:
     # Questions
 
     def standing_s(self) -> float:
-        """For how long records have arrived without moving the watermark."""
+        """The time for which records have arrived without moving the watermark."""
         stands = self.stands
         return 0.0 if stands is None else stands[1] - stands[0]
 

@@ -50,7 +50,7 @@ class JvmProcess:
         atexit.unregister(self.end)
 
     def end(self) -> None:
-        """For a JVM that is not used."""
+        """Ends a JVM that is not used."""
         atexit.unregister(self.end)
         self.process.kill()
         self.process.wait()

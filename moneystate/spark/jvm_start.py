@@ -144,7 +144,7 @@ def _with_folder(more: Mapping[str, str], own: RunFolder) -> dict[str, str]:
 
 
 def begin_run(spec: JobSpec, options: RunOptions) -> RunFolder:
-    """For a command that has yet to import what its job needs: the run's folder, while the JVM starts."""
+    """Returns the run's folder while the JVM starts, for a command that has yet to import what its job needs."""
     own = run_folder(spec, options)
     begin_jvm(options, own)
     return own

@@ -36,7 +36,7 @@ class JobObserver:
     """Its methods return at once and raise nothing. These do nothing."""
 
     def starting(self) -> None:
-        """Before the checks."""
+        """Runs before the checks."""
 
     def batch(self, progress: BatchProgress) -> None: ...
 

@@ -98,7 +98,7 @@ class Preparation:
         self.checkpoint.keep_code(self.spec.code, self.spec.functions)
 
     def _complete_settings(self) -> None:
-        """With those of the changelog, from the first run on that writes it."""
+        """Adds the settings of the changelog, from the first run on that writes it."""
         there = startup.changelog_settings(self.checks.admin, self.checks.changelog)
         for name in there.keys() - self.checkpoint.settings().keys():
             self.checkpoint.keep_setting(name, there[name])

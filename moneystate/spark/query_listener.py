@@ -20,7 +20,7 @@ OnTrigger = Callable[[Trigger], None]
 
 
 class SparkProgress(StreamingQueryListener):
-    """For `session.streams.addListener`."""
+    """A listener for `session.streams.addListener`."""
 
     def __init__(self, listeners: Sequence[OnTrigger]) -> None:
         self.events = _Events(listeners)

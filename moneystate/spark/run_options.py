@@ -45,7 +45,7 @@ class RunOptions:
     rewrite: tuple[int, int] | None = None  # (number of batches, state version): read nothing, rewrite the state
 
     def named(self, spec: JobSpec) -> RunOptions:
-        """With the application id of the job, unless the user gives one."""
+        """Sets the application id of the job, unless the user gives one."""
         return replace(self, application_id=self.application_id or spec.application_id(self.topic_prefix))
 
     def application(self) -> str:

@@ -142,7 +142,8 @@ def start_jvm(more: dict[str, str], log: Path | None) -> None:
 
 
 def use_our_checkpoint_files(session: SparkSession) -> None:
-    """For a query whose checkpoint is a folder on this machine, unless the user has chosen other code for it."""
+    """Makes a query whose checkpoint is a folder on this machine use our code for its files, unless the user has chosen
+    other code for it."""
     is_ours = not under_spark_submit() and in_one_jvm(session.conf.get("spark.master") or "")
     if not is_ours or session.conf.get(CHECKPOINT_FILES, ""):
         return

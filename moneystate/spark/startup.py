@@ -187,7 +187,7 @@ def written_partitions(
 
 
 def written_part(checkpoint: Checkpoint, markers: Mapping[bytes, Marker]) -> str:
-    """For the error of a batch: which output partitions have already written it; empty: none that is known."""
+    """Says for the error of a batch which output partitions have already written it; empty: none that is known."""
     written = written_partitions(checkpoint, markers, checkpoint.settings())
     if not written:
         return ""

@@ -34,7 +34,7 @@ _TRUTHS: Final[Mapping[str, bool]] = {"true": True, "t": True, "false": False, "
 
 
 def cell_readers(zone: tzinfo | None) -> dict[str, Cell]:
-    """By the names of types. `zone`: of times without an offset; None: they are refused."""
+    """Returns the readers by the names of types. `zone`: of times without an offset; None: they are refused."""
     return {
         TEXT: str,
         "int": whole,
@@ -55,7 +55,7 @@ def number(text: str) -> Number:
 
 
 def _number(form: re.Pattern[str], text: str, expected: str) -> Number:
-    """As JSON writes it: without a plus and leading zeros."""
+    """Returns the number as JSON writes it: without a plus and leading zeros."""
     match = form.fullmatch(text)
     if match is None:
         raise Malformed(f"not {expected}")
@@ -72,7 +72,7 @@ def truth(text: str) -> bool:
 
 
 def time(text: str, zone: tzinfo | None) -> str:
-    """In UTC with milliseconds, as everywhere on the platform."""
+    """Returns the time in UTC with milliseconds, as everywhere on the platform."""
     try:
         return iso_time.from_ms(iso_time.to_ms(text))
     except Malformed:

@@ -101,7 +101,7 @@ def columns_of(header: Sequence[str], declared: Declared, where: str) -> list[Co
 
 
 def check_typed(declared: Declared, where: str) -> None:
-    """For a source whose values have types of their own. Raises ConfigError."""
+    """Checks the flags for a source whose values have types of their own. Raises ConfigError."""
     if declared.types:
         raise ConfigError(
             f"--types: expected a file of CSV, found {where}, whose values have types.",

@@ -53,7 +53,7 @@ class Comparison:
         return sorted(problems)
 
     def finish(self) -> Counts:
-        """After the last row: finds the deletions, and counts."""
+        """Runs after the last row: finds the deletions, and counts."""
         rows = changed = known = deleted = 0
         gone: dict[bytes, Entry] = {}
         for key, is_known, entry in _merged(self._digests.keys(), self._rows.entries()):

@@ -45,7 +45,7 @@ def _row(number: int, cells: list[str], columns: list[Column]) -> Read:
 
 
 def _without_mark(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Without a byte order mark."""
+    """Yields the lines without a byte order mark."""
     for n, line in enumerate(lines):
         yield line if n else line.removeprefix(BOM_UTF8)
 

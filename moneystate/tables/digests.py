@@ -51,7 +51,7 @@ class Digests:
         self._db = _open(folder)
 
     def positions(self, topic_id: str) -> dict[int, Position]:
-        """By partition. Empty for a topic that was made again."""
+        """Returns the positions by partition. Empty for a topic that was made again."""
         prefix = _prefix(topic_id)
         following = cast(Iterator[tuple[bytes, bytes]], self._db.items(from_key=prefix))
         return {

@@ -62,8 +62,8 @@ class DocumentMaker:
 
 
 def time_text(moment: datetime, zone: tzinfo | None) -> str:
-    """In UTC with milliseconds. Further digits are dropped, as everywhere on the platform. Raises Malformed for a time
-    that has no zone."""
+    """Returns the time in UTC with milliseconds. Further digits are dropped, as everywhere on the platform. Raises
+    Malformed for a time that has no zone."""
     if moment.tzinfo is None:
         if zone is None:
             raise Malformed("a time without an offset; give --zone, or add the offset in the source")

@@ -93,7 +93,7 @@ class FileSource:
         return key_of(self._declared)
 
     def stamp(self) -> Stamp | None:
-        """Of the file that has the name now. None: there is none."""
+        """Returns the stamp of the file that has the name now. None: there is none."""
         try:
             return stamp_of(os.stat(self.path))
         except OSError:
@@ -156,7 +156,7 @@ class OpenedFile:
 
 
 def format_of(path: Path) -> FileFormat:
-    """By the name. Raises ConfigError."""
+    """Tells the format by the name. Raises ConfigError."""
     plain = path.with_suffix("") if path.suffix in COMPRESSIONS else path
     format = ENDINGS.get(plain.suffix.lower())
     if format is None:

@@ -127,7 +127,7 @@ def postgres_engine(text: str) -> Engine:
 
 
 def _json(text: str | bytes) -> Any:
-    """With the numbers as they are written."""
+    """Parses the text and keeps the numbers as they are written."""
     return parse(text if isinstance(text, str) else text.decode(), MAX_RECORD_LEVELS)
 
 

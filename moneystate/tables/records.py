@@ -81,7 +81,7 @@ class RecordMaker:
 
 
 class BadCell(str):
-    """In the place of a value that a cell does not have: why."""
+    """Stands in the place of a value that a cell does not have, and says why."""
 
     __slots__ = ()
 

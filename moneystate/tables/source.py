@@ -24,14 +24,14 @@ class Opened(Protocol):
         ...
 
     def check_unchanged(self) -> None:
-        """After the last row. Raises SourceError if these are not the rows of one moment."""
+        """Runs after the last row. Raises SourceError if these are not the rows of one moment."""
         ...
 
 
 class Source(Protocol):
     @property
     def where(self) -> str:
-        """As errors name it."""
+        """The name of the source in errors."""
         ...
 
     @property

@@ -85,7 +85,7 @@ class Staying:
         self._wait_s = AGAIN_S[0]
 
     def run(self) -> None:
-        """Until a signal. Raises InstanceError if another writer has taken over."""
+        """Loads until a signal. Raises InstanceError if another writer has taken over."""
         while True:
             self._pulse.beat()
             now_s = self._clock()
@@ -124,7 +124,7 @@ class Staying:
         )  # fmt: skip
 
     def age_s(self) -> float:
-        """Since the last good load."""
+        """The time since the last good load."""
         return self._clock() - self._good_s
 
     def live(self) -> Health:

@@ -38,7 +38,7 @@ class JobDatasets(NamedTuple):
 
     @property
     def namespace(self) -> str:
-        """As OpenLineage names Kafka: the address of the first broker."""
+        """The name that OpenLineage has for Kafka: the address of the first broker."""
         first = re.sub(r"^\w+://", "", self.brokers.split(",")[0].strip())
         return f"kafka://{first}"
 

@@ -274,7 +274,7 @@ class Bench:
     @overload
     def keyed(self, *outputs: Output[Any]) -> list[tuple[str, Any]]: ...
     def keyed(self, *outputs: Output[Any]) -> list[tuple[str, Any]]:
-        """Like `out`, with keys. None: a tombstone."""
+        """Works like `out`, with keys. None: a tombstone."""
         return self._member(outputs[0].service).run.keyed(*outputs)
 
     def dead_letters(self, of: Service[Any] | None = None) -> list[str]:

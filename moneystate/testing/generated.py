@@ -64,7 +64,7 @@ def _in_silence() -> Iterator[None]:
 
 @_in_silence()
 def run_generated(service: Service[Any], records: int, seed: int) -> Generated:
-    """Like `check_batches`."""
+    """Works like `check_batches`."""
     bench = Bench(service, seed=seed, partitions=2, dead_letter_errors=True)
     inputs = [inp for inputs_of_topic in bench.plan.inputs.values() for inp in inputs_of_topic.values()]
     inputs = [inp for inp in inputs if inp.table is None or (inp.format != DEBEZIUM and inp.decode is None)]

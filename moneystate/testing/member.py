@@ -106,7 +106,8 @@ class Member:
         return place_of(cause_of((order_time_ms, 0, 0, 0, 0, len(self.log), order_time_ms, b"", b"")), 0)
 
     def take(self, topic: str, whole: Whole) -> int | None:
-        """Like `send`, for a complete Kafka record. The broker gives one without a timestamp the time of its clock."""
+        """Works like `send`, for a complete Kafka record. The broker gives one without a timestamp the time of its
+        clock."""
         known = self.topics[topic]
         if known.arrival:
             whole = self._received(whole)

@@ -67,7 +67,7 @@ class Applying:
         self.effects.row(e.table, e.key, after, e.committed_at)
 
     def _heal(self, e: Change, before: Version, after: Version) -> None:
-        """As an update that nobody logged."""
+        """Tells the difference as an update that nobody logged."""
         entity = Entity(self.tables[e.table], e.key, e.key, before, True, after, after, [e])
         folded = Folded([entity], {}, {(e.table, e.key): entity}, [])
         teller = Teller(self.ctx.rules, About("SNAPSHOT", None, e.committed_at), folded, self.store.known)

@@ -86,7 +86,7 @@ class Config:
         return table.schema or self.schema
 
     def collection_of(self, table: Table) -> str:
-        """As the end of a transaction names it."""
+        """The name of the table in the end of a transaction."""
         return f"{self.schema_of(table)}.{table.name}"
 
     @property

@@ -165,7 +165,7 @@ def lenient(value: bytes) -> Any:
 
 
 def end_decoder(config: Config) -> Decode:
-    """Of the topic of transactions. A BEGIN says nothing that the end does not say."""
+    """Makes the decoder of the topic of transactions. A BEGIN says nothing that the end does not say."""
 
     def decode(message: ms.Message) -> Ended | None:
         if message.value is None:
@@ -207,7 +207,7 @@ def unit_of(id: str, committed_at: int) -> str:
 
 
 def transaction_in(unit: str) -> str:
-    """As the database names it."""
+    """The name that the database has for the transaction."""
     return unit.partition("@")[0]
 
 

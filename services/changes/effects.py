@@ -34,7 +34,7 @@ class Effects:
             self.ctx.emit(self.rows[table], ChangedRow(table, key, version.text(), committed_at))
 
     def rows_of(self, folded: Folded, store: Store, committed_at: int) -> None:
-        """Those of a unit, before it is written to the state."""
+        """Puts out the rows of a unit, before it is written to the state."""
         if not self.rows:
             return
         own: dict[str, dict[str, None]] = {}  # keys that the unit wrote, by table

@@ -150,10 +150,10 @@ class Gathering:
 
 
 def unit_of(e: Change) -> str:
-    """Of rows without a number of their transaction, each is one by itself."""
+    """Names the unit of a row. Each row without a number of its transaction is a unit by itself."""
     return e.written_by or change_id(e)
 
 
 def change_id(e: Change) -> str:
-    """The same for a change that is sent again, and for no other one."""
+    """Names a change. A change that is sent again has the same id, and no other one has."""
     return f"{e.written_by}/{e.lsn:016x}/{e.op}/{e.table}{e.key}"

@@ -150,7 +150,7 @@ class Matching:
                 self._bring(folded, created_id(reference.table, key))
 
     def _bring(self, folded: Folded, id: str) -> Entity | None:
-        """As if it belonged to the unit."""
+        """Treats what waits as if it belonged to the unit."""
         waiting = self.waiting.get(id)
         if waiting is None or waiting.table not in self.applying.tables or id in self.taken:
             return None
@@ -259,7 +259,7 @@ class Matching:
         told.event.transaction_id, told.event.committed_at = last.written_by or None, last.committed_at
 
     def _note(self, told: Told, own: Folded) -> None:
-        """In the history of rows that the unit itself does not write."""
+        """Notes the events in the history of rows that the unit itself does not write."""
         for entity in told.entities:
             if (entity.table.name, entity.key) not in own.last:
                 self.applying.store.note(entity.table.name, entity.key, told.event)

@@ -45,7 +45,7 @@ def declare_queries(
 
     @service.query
     def open_transactions(view: ms.View, limit: int = LIMIT) -> list[OpenTransaction]:
-        """Those that are not applied, and what they lack, the oldest first."""
+        """Lists the transactions that are not applied, and what they lack, the oldest first."""
         units = ((id, unit) for _, id, unit in view.range(oldest))
         return [opened(view, id, unit) for id, unit in ms.first(units, limit)]
 

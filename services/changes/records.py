@@ -244,15 +244,15 @@ class Turn:
 
 @dataclass
 class Ids:
-    """Of events that wait for the same."""
+    """The ids of events that wait for the same."""
 
     ids: list[str]
 
 
 @dataclass
 class Waits:
-    """Of a connector. `arrived_head`, `arrived_tail`, `turn_head`, `turn_tail`: of its queues; `gathered`: how many
-    units are not closed; `next_close`: when many of them are looked at again; `as_of`: when the last unit was
+    """The queues of a connector. `arrived_head`, `arrived_tail`, `turn_head`, `turn_tail`: of its queues; `gathered`:
+    how many units are not closed; `next_close`: when many of them are looked at again; `as_of`: when the last unit was
     applied; `last_due`: of all turns; `due`: of the timer."""
 
     arrived_head: int = 0

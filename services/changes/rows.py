@@ -35,7 +35,7 @@ class Version:
 
 
 def object_of(texts: Mapping[str, str]) -> ms.Json:
-    """Of canonical texts by name."""
+    """Makes an object of canonical texts by name."""
     return json_as_is("{" + ",".join([quote(name) + ":" + texts[name] for name in sorted(texts)]) + "}")
 
 
@@ -119,10 +119,10 @@ def referred(row: Version | None, reference: Reference) -> str | None:
 
 
 def row_id(table: str, key: str) -> str:
-    """Of a row among those of all tables, and the key of its events."""
+    """Makes the id of a row among those of all tables. It is also the key of its events."""
     return f"[{quote(table)},{key[1:]}"
 
 
 def table_prefix(table: str) -> str:
-    """Of the ids of its rows."""
+    """Makes the prefix of the ids of a table's rows."""
     return f"[{quote(table)},"

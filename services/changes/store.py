@@ -64,7 +64,7 @@ class Store:
                 self.rows.delete(id)
 
     def keys(self, table: str) -> list[str]:
-        """Of the rows that are there."""
+        """Returns the keys of the rows that are there."""
         prefix = table_prefix(table)
         return ["[" + id[len(prefix) :] for id, row in self.rows.items(prefix) if row.columns is not None]
 
@@ -107,7 +107,7 @@ class Store:
     # What is remembered for a while
 
     def remember(self, kind: Kind, id: str, committed_at: int) -> None:
-        """Until the database's time is the retention after `committed_at`."""
+        """Keeps it until the database's time is the retention after `committed_at`."""
         slot = committed_at // self.slot_ms
         self.slots.put(f"{slot_prefix(slot)}{kind}:{id}", Forgotten(kind))
         if slot != self.connector.last_slot:
@@ -167,13 +167,13 @@ def slot_ms_of(config: Config) -> int:
 
 
 def slot_of(unit: str, slot_ms: int) -> int | None:
-    """Of a unit whose name has its time."""
+    """Returns the slot of a unit whose name has its time."""
     number, _, committed_at = unit.partition("@")
     return int(committed_at) // slot_ms if number.isdigit() and committed_at.isdigit() else None
 
 
 def applied_id(unit: str, slot_ms: int) -> str:
-    """With its slot, if that is known: then nothing else needs to remember it."""
+    """Makes the id with its slot, if that is known: then nothing else needs to remember it."""
     slot = slot_of(unit, slot_ms)
     return unit if slot is None else f"{slot_prefix(slot)}{unit}"
 

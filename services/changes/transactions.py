@@ -206,7 +206,7 @@ def count_of(unit: Open | None, table: str) -> int:
 
 
 def pending_id(e: Change) -> str:
-    """The same for a change that is sent again, and for no other one."""
+    """Names a change. A change that is sent again has the same id, and no other one has."""
     return f"{e.transaction}/{e.lsn:016x}/{e.op}/{e.table}{e.key}"
 
 

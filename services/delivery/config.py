@@ -43,7 +43,7 @@ class Config:
     allow_http: bool = False
 
     def inputs(self) -> list[Events]:
-        """In the order in which they have been declared, which is part of sequences."""
+        """The inputs in the order in which they have been declared, which is part of sequences."""
         return [*(Events(topic) for topic in self.cloud_events), *self.events]
 
 

@@ -177,7 +177,7 @@ class Log:
         self._out.print(Text(f"  {its['endpointId']:<10} {title:<16} {told}"))
 
     def wait(self, endpoint: str, outcome: str, number: int) -> None:
-        """Until so many messages of the endpoint have ended so, or a minute has gone by."""
+        """Waits until so many messages of the endpoint have ended so, or a minute has gone by."""
         deadline = time.monotonic() + UP_S
         while self.outcomes[endpoint, outcome] < number and time.monotonic() < deadline:
             time.sleep(LOOK_S)

@@ -96,7 +96,7 @@ class Filter:
 
 @lru_cache(maxsize=100_000)
 def filter_of(text: str) -> Filter:
-    """From the text of a row's filter."""
+    """Reads a filter from the text of a row."""
     fields: dict[str, Any] = _JSON.decode(text)
     return Filter(
         {name: frozenset(map(_scalar, its if isinstance(its, list) else [its])) for name, its in fields.items()}

@@ -72,7 +72,8 @@ def told(pair: Pair, entry: Entry) -> Counted | None:
 
 
 def changes(pair: str, before: Counted | None, after: Counted | None) -> list[CountChange]:
-    """From what a key added before a step to what it adds after it. A key that is removed keeps what it added."""
+    """Returns the changes from what a key added before a step to what it adds after it. A key that is removed keeps
+    what it added."""
     if before == after or after is None:
         return []
     if before is None:

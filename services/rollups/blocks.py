@@ -75,7 +75,7 @@ class Block:
     def stats_of(
         self, number: int, start: int, first: int, end: int, counter: bool, percentiles: bool
     ) -> stats.Stats | None:
-        """Of the values of a time. `start`: of the block; `first`, `end`: after it."""
+        """Computes the statistics of the values of a time. `start`: of the block; `first`, `end`: after it."""
         column = self.columns.get(number, {})
         times = sorted(column) if end - first == QUARTER else sorted([at for at in column if first <= at < end])
         if not times:
@@ -105,7 +105,7 @@ def write(block: Block) -> list[bytes]:
 
 
 def _rows_of(block: Block) -> list[tuple[int, bool, str]]:
-    """In order: time, whether the row has no id, its id."""
+    """Returns the rows in order: time, whether the row has no id, its id."""
     if not block.ids:
         return [(at, True, "") for at in sorted({at for column in block.columns.values() for at in column})]
     rows = {_row_of(block, number, at) for number, column in block.columns.items() for at in column}

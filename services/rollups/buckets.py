@@ -36,7 +36,7 @@ def unpack(packed: bytes, start: int, end: int, wanted: int | None = None) -> di
 
 
 def merged(parts: Iterable[Mapping[int, Stats]]) -> dict[int, Stats]:
-    """Of buckets one after the other."""
+    """Merges the statistics of buckets one after the other."""
     by_number: dict[int, list[Stats]] = {}
     for part in parts:
         for number, its in part.items():

@@ -30,7 +30,7 @@ class Known(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """Of a device."""
+    """The settings of a device."""
 
     zone: str
     site: str
@@ -67,7 +67,7 @@ class Catalog:
         )  # fmt: skip
 
     def settings_of(self, key: str, device: Device) -> Settings:
-        """By its row in the table, else by the configuration."""
+        """Finds the settings of a device by its row in the table, else by the configuration."""
         its = self.settings(key)
         if not device.has_row:
             return its

@@ -83,7 +83,7 @@ class Wake:
             self.clear(wake)
 
     def clear(self, wake: ms.Timer) -> None:
-        """Of a device without entries: what is known by its row stays."""
+        """Clears a device without entries. What is known by its row stays."""
         self.ctx.cancel(wake)
         device, pulse, book = self.device, self.pulse, self.book
         device.names, device.has_sent = "", False
@@ -213,7 +213,7 @@ class Wake:
         self.put_bucket(HOURS, start, start + HOUR, days.pop() if len(days) == 1 else NO_DAY, metrics)
 
     def make_day(self, start: int, end: int) -> None:
-        """Of its hours, if all of them are in one day, else of its quarters."""
+        """Makes a day of its hours, if all of them are in one day, else of its quarters."""
         tier, parts = HOURS, self.parts(HOURS, start, end)
         if start % HOUR or end % HOUR or any(bucket.day == NO_DAY for _, bucket in parts):
             tier, parts = QUARTERS, self.parts(QUARTERS, start, end)

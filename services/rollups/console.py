@@ -28,7 +28,7 @@ def graph(ask: Ask, given: Mapping[str, str]) -> Sequence[Block]:
 
 
 def span(given: Mapping[str, str]) -> tuple[str, str]:
-    """By default the last week."""
+    """Returns the span that is asked for, by default the last week."""
     now = datetime.now(UTC).replace(microsecond=0)
     until = given["to"] or _text(now)
     try:

@@ -78,7 +78,7 @@ class Story:
         self.producer.flush(UP_S)
 
     def go_on(self) -> None:
-        """Until SIGTERM or Ctrl-C."""
+        """Sends readings until SIGTERM or Ctrl-C."""
         with stop_signals() as stop:
             while not stop.wait(STEP_S):
                 now = time.time_ns() // 1_000_000

@@ -69,7 +69,7 @@ class Reading(NamedTuple):
 
 
 def readings(devices: int, start: int) -> Iterator[Reading]:
-    """In the order in which they arrive."""
+    """Yields readings in the order in which they arrive."""
     back = start + CUT_OFF_DAYS[1] * DAY
     held: list[Reading] = []
     for turn in range(DAYS * DAY // INTERVAL_MS):
@@ -116,7 +116,7 @@ def demo(devices: int = DEVICES) -> bool:
 
 
 def send(servers: str, devices: int, start: int) -> int:
-    """With the times of their arrival, which the topic therefore takes from its producers."""
+    """Sends readings with the times of their arrival, which the topic therefore takes from its producers."""
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     for future in admin.create_topics([NewTopic("readings", PARTITIONS, 1, config={"retention.ms": "-1"})]).values():
         future.result()

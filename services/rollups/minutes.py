@@ -34,8 +34,8 @@ class MinuteTier:
         self.table = table
 
     def close(self, its: OpenBlock, spread_ms: int) -> None:
-        """Of a block that is not closed: the minutes that are closed now, and at a full minute those that have changed
-        since they were."""
+        """Puts out minutes of a block that is not closed: those that close now, and at a full minute those that have
+        changed since they closed."""
         now = self.ctx.now
         closes = {m: its.start + (m + 1) * MINUTE + spread_ms for m in range(IN_BLOCK) if its.touched >> m & 1}
         over = [m for m, at in closes.items() if at == now or (at < now and now % MINUTE == 0)]
@@ -58,7 +58,7 @@ class MinuteTier:
         self.put_out(start, block, range(IN_BLOCK))
 
     def put_out(self, start: int, block: Block, minutes: Iterable[int]) -> None:
-        """Those of the minutes that have changed."""
+        """Puts out those of the minutes that have changed."""
         if not self.config.put_out_1m:
             return
         id = block_id(start)
@@ -89,7 +89,7 @@ def stats_of_minute(block: Block, start: int, minute: int, table: Table) -> dict
 
 
 def digest_of(block: Block, minute: int) -> bytes:
-    """Of all values of a minute with their ids; empty if there is none."""
+    """Digests all values of a minute with their ids; empty if there is none."""
     first, end = minute * MINUTE, (minute + 1) * MINUTE
     values = [
         (number, at, block.ids.get((number, at)), value)

@@ -34,7 +34,7 @@ def rollup_of(
 
 
 def final_at(config: Config, tier: Tier, end: int) -> int:
-    """From then on, late readings do not change a bucket."""
+    """Returns the time from which late readings do not change a bucket."""
     return min(next_minute(end + config.horizon_ms), end + config.keep_ms(tier))
 
 

@@ -117,7 +117,7 @@ def declare_queries(service: ms.Service[Config], catalog: Catalog, states: State
     def series_packed(
         view: ms.View, device: str, metric: str, from_: From, to: ms.Millis, points: int = POINTS, tier: str = ""
     ) -> PackedSeries:
-        """The same as columns of bytes, for many points."""
+        """Returns the same series as columns of bytes, for many points."""
         name = chosen(from_, to, points, tier, view.time_ms)
         known, settings, result = read(view, device, metric, from_, to, name)
         return answers.packed_of(device, known, name, settings, result)

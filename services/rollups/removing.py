@@ -68,7 +68,7 @@ def forget(wake: Wake, timer: ms.Timer) -> None:
 
 
 class Removal:
-    """Of the values from `first` on and before `end`. `number`: of a metric; None: of all."""
+    """Removes the values from `first` on and before `end`. `number`: of a metric; None: of all."""
 
     def __init__(self, wake: Wake, first: int, end: int, number: int | None) -> None:
         self.wake = wake
@@ -181,7 +181,8 @@ class Removal:
         return removed
 
     def from_tails(self, its: OpenBlock) -> bool:
-        """Those that stay are appended again. Minutes that were put out are corrected at the next full minute."""
+        """Removes values from tails. Those that stay are appended again. Minutes that were put out are corrected at the
+        next full minute."""
         removed = False
         tails = self.wake.maps.tails
         for id in tail_ids(its):
@@ -207,7 +208,7 @@ class Removal:
         return Row(row.at, row.id, [number for number, _ in others], [value for _, value in others])
 
     def from_tier(self, tier: Tier) -> bool:
-        """Of its buckets. They are made again of what is finer, where that is there."""
+        """Removes values from the buckets of a tier. They are made again of what is finer, where that is there."""
         removed = False
         for slot, metrics in self.overlapping(tier, self.first, self.end):
             wanted = self.wanted(metrics)

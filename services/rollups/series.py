@@ -58,8 +58,8 @@ class Series:
 
 @dataclass(frozen=True)
 class PackedSeries:
-    """The same as bytes: 64-bit little-endian whole numbers for times, counts and revisions, doubles for others. NaN:
-    there is no value."""
+    """The same series as bytes: 64-bit little-endian whole numbers for times, counts and revisions, doubles for others.
+    NaN: there is no value."""
 
     device: str
     metric: str
@@ -92,7 +92,7 @@ def tier_for(config: Config, start: int, end: int, points: int, now: int) -> Tie
 
 
 def buckets_in(tier: Tier, start: int, end: int) -> int:
-    """At most: a local day has two UTC days' parts."""
+    """Returns how many buckets there are at most: a local day has two UTC days' parts."""
     if tier is DAYS:
         return -(-(end - start) // DAY)
     return -(-end // tier.length_ms) - start // tier.length_ms
@@ -124,7 +124,7 @@ class Columns:
         return [(point.increase or 0) / self.known.scale for point in self.points]
 
     def rates(self) -> list[float | None]:
-        """By second."""
+        """Returns the rates by second."""
         pairs = zip(self.increases(), self.points, strict=True)
         return [1_000 * increase / point.covered if point.covered else None for increase, point in pairs]
 
@@ -179,7 +179,7 @@ def _little(numbers: array[int] | array[float]) -> bytes:
 
 
 def gaps_of(points: Sequence[Point], start: int, end: int) -> list[Gap]:
-    """From the beginning of the first point's time to `end`, which is at most now."""
+    """Lists the gaps from the beginning of the first point's time to `end`, which is at most now."""
     gaps: list[Gap] = []
     known = start
     for point in points:

@@ -74,7 +74,7 @@ class Shelf:
         return [first.packed, *[part.packed for part in further if part is not None]]
 
     def starts(self, tier: Tier, start: int, end: int) -> list[int]:
-        """Of the buckets that are entries of their own and begin in this time."""
+        """Returns the starts of the buckets that are entries of their own and begin in this time."""
         low, high = start // MINUTE, -(-end // MINUTE)
         return sorted([its * MINUTE for its in self.listed.buckets[tier.code] if low <= its < high])
 
@@ -88,7 +88,7 @@ class Shelf:
         return {} if bucket is None else metrics_of(tier, start, bucket, wanted)
 
     def chunks(self, tier: Tier, start: int, end: int) -> list[int]:
-        """Those with buckets that begin in this time."""
+        """Returns the chunks with buckets that begin in this time."""
         low, high = tier.chunk_of(start), tier.chunk_of(end - 1)
         return sorted([chunk for chunk in self.listed.chunks[tier.code] if low <= chunk <= high])
 

@@ -9,7 +9,7 @@ from services.rollups.stats import Stats, added_bins
 
 
 def in_digits(points: list[Point], digits: int, wanted: int) -> list[Point]:
-    """In as many digits as another device has. Bins are of one number of digits."""
+    """Converts points to as many digits as another device has. Bins are of one number of digits."""
     if digits == wanted:
         return points
     by = 10 ** (wanted - digits)

@@ -53,7 +53,7 @@ def of_values(times: Sequence[int], values: Sequence[int], counter: bool, percen
 
 
 def merged(parts: Sequence[Stats]) -> Stats:
-    """Of buckets one after the other. What one of them lacks, the whole lacks."""
+    """Merges buckets one after the other. What one of them lacks, the whole lacks."""
     if len(parts) == 1:
         return parts[0]
     first, last = parts[0], parts[-1]

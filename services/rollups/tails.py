@@ -43,7 +43,7 @@ def _first_values(packed: bytes) -> dict[int, int]:
 
 
 def rows(packed: bytes) -> Iterator[Row]:
-    """In the order in which they came."""
+    """Yields the rows in the order in which they came."""
     reader = varints.Reader(packed)
     first: dict[int, int] = {}
     while reader.more():

@@ -182,7 +182,7 @@ def tail_id(start: int, minute: int, further: int = 0) -> str:
 
 
 def tail_ids(block: OpenBlock) -> list[str]:
-    """In the order in which they were filled, minute by minute."""
+    """Returns the ids of tails in the order in which they were filled, minute by minute."""
     ids: list[str] = []
     for minute in range(15):
         if block.minutes >> minute & 1:

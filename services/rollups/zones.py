@@ -17,7 +17,7 @@ MOST_AHEAD_MS: Final = 16 * 3_600_000  # of UTC, or behind it, with some room
 
 
 class Day(NamedTuple):
-    """In ms. The next local day begins at its end."""
+    """A local day, in ms. The next local day begins at its end."""
 
     start: int
     end: int

@@ -43,7 +43,7 @@ def _event(at_s: float, producer: str, seq: int, title: str) -> Sent:
 
 
 def game(chance: random.Random) -> Iterator[Sent]:
-    """By the table and the court, each with delays of its own; some plays are written by both."""
+    """Yields a game as the table and the court send it, each with delays of its own; some plays are written by both."""
     for seq, title in enumerate(PLAYS, 1):
         for producer in chance.choice((["table"], ["court"], ["table", "court"])):
             delay_s = round(chance.random() * (3 if producer == "table" else 9), 1)

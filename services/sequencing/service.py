@@ -59,7 +59,8 @@ def sequencing(config: Config) -> ms.Service[Config]:
 
     @service.query
     def stalled(view: ms.View, limit: int = 100) -> list[r.StreamStalled]:
-        """With the gap as it is now. A later part of a gap that was reported does not stall its stream."""
+        """Lists the stalled streams with the gap as it is now. A later part of a gap that was reported does not stall
+        its stream."""
         reported = ((key, run, view.get(streams, key)) for key, _, run in view.range(stalls))
         stalling = ((key, run) for key, run, s in reported if run.first == s.next and not s.parked)
         return [r.StreamStalled(key, run.first, run.last) for key, run in ms.first(stalling, limit)]
@@ -70,7 +71,7 @@ def sequencing(config: Config) -> ms.Service[Config]:
 
     @service.query
     def held_events(view: ms.View, stream: str, limit: int = 100) -> list[r.StreamEvent]:
-        """In the order of their numbers."""
+        """Lists the held events in the order of their numbers."""
         return [entry.event for _, entry in ms.first(view.entries(held, stream), limit)]
 
     return service

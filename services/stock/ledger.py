@@ -123,12 +123,12 @@ def hold_prefix(sku: str) -> str:
 
 
 def hold_id(sku: str, number: int) -> str:
-    """In the order of the Reserves."""
+    """Makes the id of a hold. The ids are in the order of the Reserves."""
     return f"{hold_prefix(sku)}{number:016d}"
 
 
 def asked_for(lines: list[Line]) -> dict[str, int]:
-    """By sku, in the order in which they are first named."""
+    """Sums the quantities by sku, in the order in which they are first named."""
     quantities: dict[str, int] = {}
     for line in lines:
         if line.quantity <= 0:

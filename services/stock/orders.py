@@ -121,7 +121,7 @@ class Saga:
             self._carry_out()
 
     def answer(self, reply: StockReply) -> None:
-        """To a Reserve or a Confirm."""
+        """Takes the answer to a Reserve or a Confirm."""
         order = self.order
         phase = "RESERVING" if reply.command_id == f"{self.id}/reserve" else "CONFIRMING"
         asked = [asked for asked in order.pools if asked.pool == reply.pool and asked.answer == "ASKED"]

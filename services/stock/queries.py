@@ -35,7 +35,7 @@ def declare(
 
     @service.query
     def reservations_of_order(view: ms.View, order_id: str) -> list[Reservation]:
-        """In all pools; the open ones first."""
+        """Lists the reservations of an order in all pools; the open ones first."""
         return [its for index in (by_order, ended_by_order) for _, _, its in view.find(index, order_id)]
 
     @service.query

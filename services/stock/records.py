@@ -32,7 +32,7 @@ class Adjust(SkuCommand):
 
 @dataclass(frozen=True)
 class Count(SkuCommand):
-    """At `time`, `on_hand` were counted."""
+    """A count: at `time`, `on_hand` were counted."""
 
     on_hand: int
 

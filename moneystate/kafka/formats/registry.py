@@ -36,7 +36,7 @@ class RegistryUnavailable(BrokerError):
 
 @dataclass(frozen=True)
 class Reference:
-    """From a schema to one that defines types for it."""
+    """Leads from a schema to one that defines types for it."""
 
     subject: str
     version: int  # 0: the registry did not say which
@@ -121,7 +121,7 @@ class RegistryClient:
         return self._awaited(lambda: self.schema(schema_id), f"of id {schema_id}", "id", patience_s)
 
     def awaited_version(self, reference: Reference, patience_s: float) -> RegisteredSchema:
-        """Like `awaited`."""
+        """Works like `awaited`."""
         name = f"of {reference.subject}, version {reference.version}"
         return self._awaited(lambda: self.version(reference), name, "version", patience_s)
 

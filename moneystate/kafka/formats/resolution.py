@@ -50,7 +50,7 @@ def reader_for(schemas: SchemaSet, writer_text: str) -> Reader:
 
 
 def naming(schema: str, read: Reader) -> Reader:
-    """The same reader, whose refusals name the writer's schema."""
+    """Returns the same reader, whose refusals name the writer's schema."""
 
     def named(value: bytes, pos: int) -> bytes:
         try:

@@ -66,7 +66,8 @@ class Board:
         return sorted(mine, key=lambda record: record.interval_start, reverse=True)
 
     def view(self, width: int, height: int = UNBOUNDED) -> RenderableType:
-        """For a screen of so many characters and lines. A narrow one shows what matters most; nothing is cut off."""
+        """Draws the board for a screen of so many characters and lines. A narrow one shows what matters most; nothing
+        is cut off."""
         shown = self.shown(height)
         for columns in (ALL_COLUMNS, FEW_COLUMNS):
             if least_width(shown, columns) <= width:

@@ -113,7 +113,7 @@ def _time(time_ms: int) -> datetime:
 
 
 def curve_of(series: dict[str, Any], time_ms: Any) -> Curve:
-    """Of an answer in JSON. `time_ms`: reads a time of it."""
+    """Makes the curve of an answer in JSON. `time_ms`: reads a time of it."""
     rates = series["rates"]
     means = series["means"] if rates is None else [float("nan") if rate is None else rate for rate in rates]
     unit = series["unit"] if rates is None else f"{series['unit']}/s"
