@@ -1,7 +1,7 @@
 """`python -m tests.bench KIND`, of which there are backlog, apply, services, latency, scale, steady, rollups-backlog,
 rollups-queries, rollups-steady, query, bootstrap, gaps, reconciliation, stock, stock-latency, changes-latency,
 large-pool, console, maps, together, ingest, telemetry, rescale, replicas, executors, costs, start, tables,
-partitioning, delivery, deliver and memory: see --help of each."""
+partitioning, delivery, deliver, sick and memory: see --help of each."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ from tests.bench import (
     rollups_steady,
     scale,
     services,
+    sick,
     start,
     steady,
     stock,
@@ -186,6 +187,7 @@ KINDS = {
     "executors": executors.main,
     "costs": costs.main,
     "delivery": delivery.main,
+    "sick": sick.main,
     "partitioning": partitioning.main,
     "tables": tables.main,
     "topics": topics.main,
