@@ -96,6 +96,7 @@ class Trial:
         if kind == "kill":
             worker.kill()
         else:
+            until(lambda: "started" in worker.err(), worker.err, ENDS_S)  # before, a signal just ends it
             assert worker.stop().code == 0, worker.err()
         self.workers[number] = self.site.worker(*FLAGS)
 
