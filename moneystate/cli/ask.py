@@ -22,9 +22,9 @@ from moneystate.cli.option import Panel, option
 from moneystate.cli.options import AtTime, AtVersion, Count, Json, Limit, SinceVersion
 from moneystate.cli.state_query import list_pages, parse_at, parse_version, show_answer
 from moneystate.errors import ConfigError, MoneystateError
-from moneystate.query.v1 import header_pb2
 from moneystate.serving.arguments import Mistyped, index_value, typed
 from moneystate.serving.client import Client
+from moneystate.state.v1 import header_pb2
 from moneystate.state.v1 import state_pb2 as s
 
 NUMBER = re.compile(r"-[0-9.]+([eE][+-]?[0-9]+)?")

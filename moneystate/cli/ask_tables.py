@@ -9,7 +9,7 @@ from typing import Any
 from moneystate.api import exact_json
 from moneystate.api.forgetting import FORGOTTEN
 from moneystate.cli import state_tables as tables
-from moneystate.query.v1 import header_pb2
+from moneystate.state.v1 import header_pb2
 from moneystate.state.v1 import state_pb2 as s
 
 MASKED = "(masked)"

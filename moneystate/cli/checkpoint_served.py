@@ -23,7 +23,7 @@ from moneystate.engine.avro import Malformed
 from moneystate.engine.items import END_OF_TIME, NO_TIME
 from moneystate.errors import CheckpointError, ConfigError, QueryError
 from moneystate.ports.state import Fact
-from moneystate.query.v1 import header_pb2, query_pb2, status_pb2
+from moneystate.query.v1 import query_pb2
 from moneystate.savepoint.compare import Comparison, FactsOf, compare_facts, users_facts
 from moneystate.savepoint.facts import entry_facts
 from moneystate.savepoint.fingerprint import Fingerprint, of_facts
@@ -31,6 +31,7 @@ from moneystate.savepoint.format import Pair, Savepoint
 from moneystate.savepoint.spool import Spool
 from moneystate.serving.addresses import is_address
 from moneystate.serving.client import Client
+from moneystate.state.v1 import header_pb2, status_pb2
 from state_tools.offline import open_state
 
 PAGE = 1000

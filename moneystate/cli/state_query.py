@@ -19,9 +19,10 @@ from moneystate.cli.option import TIME, VERSION, Panel, choice, option
 from moneystate.cli.options import AtTime, AtVersion, Count, Json, Limit, SinceVersion
 from moneystate.cli.times import parse_time_ms
 from moneystate.errors import ConfigError
-from moneystate.query.v1 import admin_pb2, header_pb2, query_pb2, status_pb2, user_pb2, watch_pb2
+from moneystate.query.v1 import admin_pb2, query_pb2, user_pb2, watch_pb2
 from moneystate.serving.arguments import Mistyped, version_of
 from moneystate.serving.client import Client
+from moneystate.state.v1 import header_pb2, status_pb2
 
 PAGE = 1000
 

@@ -20,8 +20,8 @@ from moneystate.console.servers import Asked, Server, Servers
 from moneystate.engine.avro import Malformed
 from moneystate.engine.items import NO_TIME
 from moneystate.errors import CheckpointError, ConfigError, MoneystateError
-from moneystate.query.v1 import header_pb2
 from moneystate.savepoint.format import Savepoint
+from moneystate.state.v1 import header_pb2
 from moneystate.state.v1 import state_pb2 as s
 
 PAGE: Final = 1_000

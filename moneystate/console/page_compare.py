@@ -20,8 +20,8 @@ from moneystate.console.sessions import Viewer
 from moneystate.console.shown import Table, differences, fitted, json_of
 from moneystate.console.site import Missing, Site
 from moneystate.log import get_log
-from moneystate.query.v1 import header_pb2
 from moneystate.serving.callers import READ_PERSONAL
+from moneystate.state.v1 import header_pb2
 
 SERVER, SAVEPOINT, CHECKPOINT = "server ", "savepoint ", "checkpoint "
 AT, AGAIN = "-at", "again"

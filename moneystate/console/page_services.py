@@ -20,7 +20,7 @@ from moneystate.console.servers import Asked, Server
 from moneystate.console.sessions import NeedsLogin, Viewer
 from moneystate.console.site import Missing, Site
 from moneystate.console.topology import Picture, picture_of, resolved, seen
-from moneystate.query.v1 import status_pb2
+from moneystate.state.v1 import status_pb2
 
 STREAM = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
 

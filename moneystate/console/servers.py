@@ -12,10 +12,10 @@ from google.protobuf.message import Message
 
 from moneystate.errors import ConfigError
 from moneystate.log import get_log
-from moneystate.query.v1 import status_pb2
 from moneystate.serving.addresses import is_loopback
 from moneystate.serving.client import Client, Target
 from moneystate.state.v1 import state_pb2 as s
+from moneystate.state.v1 import status_pb2
 
 _log = get_log(__name__)
 QUICK_S = 2.0  # for what pages show of all servers at once

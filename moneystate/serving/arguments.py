@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from moneystate.api.json_text import parse
 from moneystate.engine.avro import Malformed
-from moneystate.query.v1 import header_pb2
+from moneystate.state.v1 import header_pb2
 from moneystate.state.v1 import state_pb2 as s
 
 DIGITS: Final = 20  # of a number of 64 bits, at most, with its sign

@@ -15,9 +15,9 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from moneystate.errors import ConfigError
-from moneystate.query.v1 import admin_pb2, query_pb2, status_pb2, watch_pb2
+from moneystate.query.v1 import admin_pb2, query_pb2, watch_pb2
 from moneystate.serving.addresses import is_loopback
-from moneystate.state.v1 import state_pb2
+from moneystate.state.v1 import state_pb2, status_pb2
 from moneystate.telemetry.spans import RequestedCalls
 
 SERVICES = {

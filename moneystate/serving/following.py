@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple
 
 from google.protobuf.message import Message
 
-from moneystate.query.v1 import header_pb2
 from moneystate.replica.model import Header, Version
 from moneystate.serving import messages, requests
 from moneystate.serving.calls import MAX_ANSWER_BYTES, Call
@@ -23,6 +22,7 @@ from moneystate.serving.failures import Failure
 from moneystate.serving.feed import Feed, Watcher
 from moneystate.serving.paging import ROOM_BYTES, check_fits, note
 from moneystate.serving.reads import Pins
+from moneystate.state.v1 import header_pb2
 
 PROGRESS_S: Final = 5.0  # a stream without changes reports its position at least this often
 # How long an answer is reused for other watchers: short, because forgotten users must not stay in one.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from moneystate.query.v1 import header_pb2
 from moneystate.replica import model
+from moneystate.state.v1 import header_pb2
 
 # From these fields protobuf makes a nested message in half the time of creating and copying one.
 Fields = dict[str, Any]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from moneystate.query.v1 import header_pb2
 from moneystate.replica import model
 from moneystate.serving.failures import malformed
 from moneystate.serving.reads import Pinned, Pins
+from moneystate.state.v1 import header_pb2
 
 MAX_TEXT_BYTES: Final = 1_024
 DEFAULT_PAGE: Final = 100

@@ -1,4 +1,4 @@
-"""The service Status (proto/moneystate/query/v1/status.proto), and the metrics of the replica."""
+"""The service Status (proto/moneystate/state/v1/status.proto), and the metrics of the replica."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import importlib.metadata
 import time
 from collections import Counter
 
-from moneystate.query.v1 import status_pb2
 from moneystate.replica.model import Status
 from moneystate.serving import messages
 from moneystate.serving.calls import Call
 from moneystate.serving.metrics import Metrics
 from moneystate.serving.reads import Reads
+from moneystate.state.v1 import status_pb2
 
 SERVER_VERSION = importlib.metadata.version("moneystate")
 

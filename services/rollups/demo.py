@@ -22,9 +22,9 @@ from rich.text import Text
 from moneystate.api.iso_time import to_ms
 from moneystate.devbroker.demo import environment, kill_with_children, read_all, run_job, stage
 from moneystate.errors import BrokerError, SetupError
-from moneystate.query.v1 import status_pb2
 from moneystate.serving.client import Client, Target
 from moneystate.state.v1 import state_pb2 as s
+from moneystate.state.v1 import status_pb2
 from services.rollups.cli.picture import curve_of, draw
 from services.rollups.tiers import DAY, HOUR, MINUTE
 

@@ -38,8 +38,8 @@ from moneystate.engine.keygroup import key_group_of
 from moneystate.kafka.client import admin_client
 from moneystate.kafka.topics import TopicSpec, ensure_topics
 from moneystate.log import text_of
-from moneystate.query.v1 import status_pb2
 from moneystate.serving.client import Client, Target
+from moneystate.state.v1 import status_pb2
 from services.enrichment import topics
 from services.enrichment.money_ids import pack_id
 from services.enrichment.page import Page

@@ -17,9 +17,9 @@ import grpc
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from moneystate.query.v1 import status_pb2
 from moneystate.serving.client import Client, Target
 from moneystate.state.v1 import state_pb2 as s
+from moneystate.state.v1 import status_pb2
 from tests.job.harness import JobProcess
 from tests.ports import free_ports
 from tests.waiting import until

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from moneystate.query.v1 import header_pb2, query_pb2, watch_pb2
+from moneystate.query.v1 import query_pb2, watch_pb2
 from moneystate.serving.state.face import StateFace
-from moneystate.state.v1 import state_pb2
+from moneystate.state.v1 import header_pb2, state_pb2
 from services.enrichment.serving.face import QueryFace
 from tests.api.services.market import Moved
 from tests.query import market_story, story

@@ -18,8 +18,8 @@ from google.rpc.error_details_pb2 import ErrorInfo
 from grpc_status import rpc_status
 
 from moneystate.devbroker import DevBroker
-from moneystate.query.v1 import status_pb2
 from moneystate.serving.client import Client, Target
+from moneystate.state.v1 import status_pb2
 from tests.kafka.logs import Cluster
 from tests.query import market_story
 from tests.query import story as enrichment_story

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from moneystate.query.v1 import header_pb2, watch_pb2
+from moneystate.query.v1 import watch_pb2
 from moneystate.replica.model import Changes, Version
 from moneystate.replica.reader import Reader
 from moneystate.serving.callers import READ, READ_PERSONAL, Caller
 from moneystate.serving.calls import Call
 from moneystate.serving.failures import Failure
 from moneystate.serving.feed import WOKEN_AT_ONCE, Feed
+from moneystate.state.v1 import header_pb2
 from services.enrichment.replica.model import UserView
 from services.enrichment.replica.replica_model import REPLICA
 from services.enrichment.replica.snapshot import Snapshot

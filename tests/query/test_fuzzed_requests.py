@@ -13,9 +13,9 @@ from google.protobuf.message_factory import GetMessageClass
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from moneystate.query.v1 import status_pb2
 from moneystate.serving.client import Client
 from moneystate.serving.state.face import StateFace
+from moneystate.state.v1 import status_pb2
 from services.enrichment.serving.face import QueryFace
 from tests.fuzz.mutation import mutated
 from tests.query import market_story, story

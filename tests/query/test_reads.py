@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from moneystate.query.v1 import header_pb2, query_pb2, user_pb2
+from moneystate.query.v1 import query_pb2, user_pb2
 from moneystate.serving.client import Client
+from moneystate.state.v1 import header_pb2
 from services.enrichment.state import owner_of
 from tests.query.serving import Server, failure
 from tests.query.story import EPOCH, LAST, SUFFIX_BYTES, USERS, Job

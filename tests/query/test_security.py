@@ -16,11 +16,12 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from moneystate.devbroker import DevBroker
 from moneystate.errors import ConfigError
-from moneystate.query.v1 import admin_pb2, query_pb2, status_pb2, user_pb2, watch_pb2
+from moneystate.query.v1 import admin_pb2, query_pb2, user_pb2, watch_pb2
 from moneystate.serving.callers import READ, READ_PERSONAL, scopes_of
 from moneystate.serving.client import Target
 from moneystate.serving.options import Security
 from moneystate.serving.tokens import BadToken, TokenCheck
+from moneystate.state.v1 import status_pb2
 from tests.query.certificates import ALL_SCOPES, Pki, pem, sign
 from tests.query.serving import Server, failure, new_cluster, wait_for
 from tests.query.test_reads import at

@@ -135,7 +135,7 @@ def test_a_call_continues_its_callers_trace(
     assert client.span.kind == Span.SPAN_KIND_CLIENT
     assert client.span.parent_span_id.hex() == "b7ad6b7169203331"
     assert server.span.parent_span_id == client.span.span_id
-    assert client.name == server.name == "moneystate.query.v1.Status/GetStatus"
+    assert client.name == server.name == "moneystate.state.v1.Status/GetStatus"
 
 
 def in_trace(receiver: Receiver, trace: str) -> list[Received]:

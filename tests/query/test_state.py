@@ -15,9 +15,9 @@ import grpc
 import pytest
 
 from moneystate.devbroker import DevBroker
-from moneystate.query.v1 import header_pb2
 from moneystate.serving.callers import READ
 from moneystate.serving.client import Client
+from moneystate.state.v1 import header_pb2
 from moneystate.state.v1 import state_pb2 as s
 from tests.query.certificates import Pki
 from tests.query.conftest import Moneystate

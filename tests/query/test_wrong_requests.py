@@ -12,9 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from moneystate.query.v1 import header_pb2, query_pb2, status_pb2
+from moneystate.query.v1 import query_pb2
 from moneystate.serving.client import Client
 from moneystate.serving.requests import MAX_BATCH, MAX_PAGE, MAX_TEXT_BYTES
+from moneystate.state.v1 import header_pb2, status_pb2
 from tests.budget import examples
 from tests.query.contracts import Told
 from tests.query.serving import Server, failure, wait_for

@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from moneystate.query.v1 import admin_pb2, status_pb2
+from moneystate.query.v1 import admin_pb2
 from moneystate.serving.client import Client, Target
+from moneystate.state.v1 import status_pb2
 from services.enrichment.fake_service import FakeSessionService, Knowledge
 from tests.job.harness import ENRICHED, LOOKUP_RESULTS, Finished, JobProcess, Setup, small_workload
 from tests.kafka.logs import Cluster

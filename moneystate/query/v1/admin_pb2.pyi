@@ -1,4 +1,4 @@
-from moneystate.query.v1 import header_pb2 as _header_pb2
+from moneystate.state.v1 import header_pb2 as _header_pb2
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Mapping as _Mapping

@@ -1,4 +1,4 @@
-from moneystate.query.v1 import header_pb2 as _header_pb2
+from moneystate.state.v1 import header_pb2 as _header_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor

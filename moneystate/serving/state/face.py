@@ -6,7 +6,6 @@ from typing import Any
 
 from moneystate.api.reference import service_at
 from moneystate.api.replica_model import ServiceReplica
-from moneystate.query.v1 import status_pb2
 from moneystate.replica.service_reader import FollowedServiceReads
 from moneystate.replica.service_view import ServiceSnapshot
 from moneystate.serving.callers import ADMIN, READ
@@ -21,7 +20,7 @@ from moneystate.serving.state.forgetting import StateForgetting
 from moneystate.serving.state.state_service import StateService
 from moneystate.serving.state.watching import StateWatch
 from moneystate.serving.status_service import StatusService
-from moneystate.state.v1 import state_pb2
+from moneystate.state.v1 import state_pb2, status_pb2
 
 
 class StateAnswers:

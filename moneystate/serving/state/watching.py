@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from functools import partial
 
-from moneystate.query.v1 import header_pb2
 from moneystate.replica.service_reader import ServiceReads
 from moneystate.replica.service_view import Item
 from moneystate.serving import messages
@@ -16,6 +15,7 @@ from moneystate.serving.following import Following, Position, Told, divided
 from moneystate.serving.paging import ITEMS_PER_YIELD
 from moneystate.serving.state.contract import key_of
 from moneystate.serving.state.messages import Messages
+from moneystate.state.v1 import header_pb2
 from moneystate.state.v1 import state_pb2 as s
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from moneystate.query.v1 import admin_pb2, query_pb2, status_pb2, watch_pb2
+from moneystate.query.v1 import admin_pb2, query_pb2, watch_pb2
 from moneystate.serving.callers import ADMIN, READ
 from moneystate.serving.calls import Endpoint
 from moneystate.serving.feed import Feed
@@ -12,6 +12,7 @@ from moneystate.serving.options import ServeOptions
 from moneystate.serving.page_tokens import PageTokens
 from moneystate.serving.request_log import RequestLog
 from moneystate.serving.status_service import StatusService
+from moneystate.state.v1 import status_pb2
 from services.enrichment.job import NAME
 from services.enrichment.replica.replica_model import REPLICA, open_reads
 from services.enrichment.serving.admin_service import TOPIC, AdminService

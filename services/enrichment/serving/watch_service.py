@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from functools import partial
 
-from moneystate.query.v1 import header_pb2
 from moneystate.query.v1 import watch_pb2 as w
 from moneystate.serving import messages, requests
 from moneystate.serving.calls import Call
 from moneystate.serving.feed import Feed
 from moneystate.serving.following import Following, Position, Told, divided
 from moneystate.serving.paging import ITEMS_PER_YIELD
+from moneystate.state.v1 import header_pb2
 from services.enrichment.replica.model import UserView
 from services.enrichment.replica.reads import Reads
 from services.enrichment.serving.messages import Messages
