@@ -134,8 +134,8 @@ class StateServicer(object):
 
     def Watch(self, request, context):
         """Streams changes as they become readable. The stream ends when the caller ends it, when the token expires
-        (UNAUTHENTICATED), or when the server stops (UNAVAILABLE, DRAINING). In the last case, continue at another replica with
-        `after`. An expired record is reported when it is removed, at most an eighth of its time to live later.
+        (UNAUTHENTICATED), or when the server stops (UNAVAILABLE, DRAINING). In the last case, continue at another replica
+        with `after`. An expired record is reported when it is removed, at most an eighth of its time to live later.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

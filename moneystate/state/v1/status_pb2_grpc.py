@@ -45,7 +45,7 @@ class StatusServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def GetStatus(self, request, context):
-        """Answers as long as the server runs, before the first full catch-up too.
+        """Answers as long as the server runs, even before the first full catch-up.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
