@@ -38,7 +38,7 @@ def main() -> None:
         description="Kill the job at each step of a batch, then at random times; its output is held to the model. Or "
         "the lookup worker, and take its service away. Or the stock ledger, while many order from it. Or "
         "Spark's executors, on three machines. Or brokers of three. Or disturb the store of the checkpoint. Or kill "
-        "workers of deliveries.",
+        "the router and the workers of deliveries.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument(
@@ -51,7 +51,7 @@ def main() -> None:
     p.add_argument("--minutes", type=float, default=10, help="of the job's random kills")
     p.add_argument("--outage", type=float, default=120, help="seconds that the session service is away")
     p.add_argument("--orders", type=int, default=10_000, help="of 8 producers, for 100 skus")
-    p.add_argument("--kills", type=int, default=6, help="of the stock ledger, executors or workers")
+    p.add_argument("--kills", type=int, default=6, help="of the stock ledger, of executors, or faults of deliveries")
     p.add_argument("--faults", type=int, default=10, help="of the store")
     p.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the times of the kills")
     a = p.parse_args()

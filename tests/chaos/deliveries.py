@@ -1,24 +1,30 @@
-"""Workers of deliveries that are killed and frozen at random, and a checker of all that they promise."""
+"""The router and the workers of deliveries, killed and frozen at random, and a checker of all that they promise."""
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Self
 
+from moneystate.api.codec import Codec
+from moneystate.api.platform_records import TABLE_LOADED_RECORD, TableLoaded
 from moneystate.deliver import history, pending, status_events, statuses
 from moneystate.deliver.accounts import Accounts, Event
 from moneystate.deliver.breaker import Status
 from moneystate.deliver.history import Attempt, Cut, Ended, LogRecord, Redeliver, Redelivered, Undelivered
 from moneystate.deliver.outcomes import Outcome
 from moneystate.deliver.records import Delivery
+from moneystate.deliver.worker import DELIVERIES
 from moneystate.devbroker import DevBroker
 from moneystate.kafka.partitions import partition_of_key
-from tests.deliver.workers import PARTITIONS, Site, numbers_in
+from tests.deliver.made import READER
+from tests.deliver.workers import PARTITIONS, WITHIN_S, Receivers, Site, numbers_in
+from tests.job.harness import JobProcess
 from tests.kafka.logs import Cluster
 from tests.reference.kafka_log import read_log
 from tests.reference.model import LogRecord as KafkaRecord
@@ -33,60 +39,117 @@ MOODS: Final = {
     "sick": ("ok", "hang"),
     "slow": ("ok", "retry/1"),
 }
-ENDS_S: Final = 600.0
-TOO_OLD_MS: Final = 80 * 3_600_000  # for another attempt
+BATCHES: Final[dict[str, Any]] = {"mode": "batch", "maxMessages": 5, "maxWaitMs": 200}
+SUBSCRIPTIONS: Final[dict[str, dict[str, Any]]] = {
+    "single": {},
+    "all": {"ordering": "all"},
+    "tenant": {"ordering": "tenant"},
+    "batch": BATCHES,
+    "batch-tenant": {**BATCHES, "ordering": "tenant"},
+}
+EVENTS: Final = "events"
+ENDS_S: Final = 900.0  # the last attempt of a message that is refused comes after five minutes
+
+
+class RoutedSite(Site):
+    """Events whose type names a subscription, so that each has one delivery, and the router that makes it."""
+
+    def __enter__(self) -> Self:
+        self.cluster.create(EVENTS, PARTITIONS, message_timestamp_type="LogAppendTime")
+        for table in ("endpoints", "subscriptions"):
+            self.cluster.create(table, message_timestamp_type="LogAppendTime")
+        self.receiver = self.stack.enter_context(Receivers())
+        self.producer = self.cluster.producer()
+        self.sent: dict[str, str] = {}  # subscriptions by event
+        return self
+
+    def start(self) -> JobProcess:
+        """The router, which waits for the end of the first load of the tables."""
+        loaded = Codec(TABLE_LOADED_RECORD).to_json(TableLoaded(0, 0, 0, "test", 0))
+        for table in ("endpoints", "subscriptions"):
+            self.cluster.send(self.cluster.prefix + table, [loaded])
+        self.config = self.folder / "delivery.toml"
+        self.config.write_text(
+            f'[delivery]\ncloud_events = ["{EVENTS}"]\ndelivery_partitions = {PARTITIONS}\nallow_http = true\n'
+        )
+        router = self.router()
+        until(lambda: self.cluster.prefix + DELIVERIES in self.cluster.names(), router.err, WITHIN_S)
+        return router
+
+    def router(self) -> JobProcess:
+        return self.stack.enter_context(JobProcess([
+            *("run", "delivery", "--config", str(self.config), "--bootstrap-servers", self.cluster.bootstrap_servers),
+            *("--topic-prefix", self.cluster.prefix, "--checkpoint", str(self.folder / "checkpoint"), "--local"),
+            *("--partitions", "2", "--key-groups", "4", "--quiet"),
+        ], self.folder))  # fmt: skip
+
+    def send_events(self, subscription: str, count: int, tenant: str) -> None:
+        for _ in range(count):
+            number = len(self.sent)
+            self.sent[f"event-{number}"] = subscription
+            headers = {"ce_id": f"event-{number}", "ce_source": "chaos", "ce_type": subscription, "ce_tenant": tenant}
+            value = json.dumps({"n": number}).encode()
+            self.producer.produce(self.cluster.prefix + EVENTS, value, headers=[*headers.items()])
+        assert self.producer.flush(WITHIN_S) == 0
+
+    def routed(self) -> list[Delivery]:
+        """Each partition's in its order."""
+        records, _ = read_log(self.cluster.bootstrap_servers, [DELIVERIES], self.cluster.prefix)
+        return [READER.read(one.value) for one in sorted(records, key=lambda its: (its.partition, its.offset))]
 
 
 class Trial:
-    """Endpoints of different moods with subscriptions of every kind, and workers that do not live long."""
+    """Endpoints of different moods with subscriptions of every kind, and processes that do not live long."""
 
-    def __init__(self, site: Site, rng: random.Random) -> None:
+    def __init__(self, site: RoutedSite, rng: random.Random) -> None:
         self.site = site
         self.rng = rng
-        self.subscriptions: dict[str, str] = {}  # their endpoints
+        self.subscriptions: list[str] = []
         self.commands = 0
         self.faults: Counter[str] = Counter()
         for name in MOODS:
             site.endpoint(name, f"/moody/{name}", timeoutMs=1_000, maxInFlight=4)
+            for kind, more in SUBSCRIPTIONS.items():
+                self._subscribe(f"{name}-{kind}", name, **more)
         site.endpoint("picky", "/status/422")
-        for endpoint in MOODS:
-            self._subscribe(f"{endpoint}-single", endpoint)
-            self._subscribe(f"{endpoint}-all", endpoint, ordering="all")
-            self._subscribe(f"{endpoint}-tenant", endpoint, ordering="tenant")
-            self._subscribe(f"{endpoint}-batch", endpoint, mode="batch", maxMessages=5, maxWaitMs=200)
-            self._subscribe(
-                f"{endpoint}-batch-tenant", endpoint, mode="batch", maxMessages=5, maxWaitMs=200, ordering="tenant"
-            )
         self._subscribe("refused", "picky")
+        self.router = site.start()
         self.workers = [site.worker(*FLAGS) for _ in range(WORKERS)]
 
-    def _subscribe(self, name: str, endpoint: str, **more: object) -> None:
-        self.site.subscription(name, endpoint, **more)
+    def _subscribe(self, name: str, endpoint: str, **more: Any) -> None:
+        self.site.subscription(name, endpoint, **{"types": [name], **more})
         if name != "refused":
-            self.subscriptions[name] = endpoint
+            self.subscriptions.append(name)
 
     def disturb(self) -> None:
         """Some traffic, and then one fault."""
         for name in MOODS:
             self.site.receiver.moods[name] = self.rng.choice(MOODS[name])
-        for name, endpoint in self.rng.sample(list(self.subscriptions.items()), 6):
-            self.site.send(name, endpoint, self.rng.randrange(8), tenant=self.rng.choice("ab"))
-        if self.rng.random() < 0.1:
-            self.site.send("refused", "picky", 1, time.time_ns() // 1_000_000 - TOO_OLD_MS)
-        if self.rng.random() < 0.1:
+        for name in self.rng.sample(self.subscriptions, 6):
+            self.site.send_events(name, self.rng.randrange(8), self.rng.choice("ab"))
+        if self.rng.random() < 0.05:
+            self.site.send_events("refused", 1, "a")
+        if self.rng.random() < 0.05:
             self._send_again()
         time.sleep(self.rng.uniform(0.1, 2.0))
-        self._fault(self.rng.randrange(WORKERS))
+        self._fault()
 
     def _send_again(self) -> None:
+        """What has ended in a second of the last half a minute."""
         self.commands += 1
-        ids = [one.delivery_id for one in self.rng.sample(self.site.deliveries, 5)]
+        since_ms = time.time_ns() // 1_000_000 - self.rng.randrange(30_000)
         endpoint = self.rng.choice(list(MOODS))
-        self.site.command(Redeliver(f"c{self.commands}", endpoint, "acme", "ann", 1, ids=ids))
+        command = Redeliver(f"c{self.commands}", endpoint, "acme", "ann", 1, None, since_ms, since_ms + 1_000)
+        self.site.command(command)
 
-    def _fault(self, number: int) -> None:
-        kind = self.rng.choices(["kill", "freeze", "stop"], [8, 1, 1])[0]
+    def _fault(self) -> None:
+        kind = self.rng.choices(["kill the router", "kill", "freeze", "stop"], [4, 12, 1, 2])[0]
         self.faults[kind] += 1
+        if kind == "kill the router":
+            self.router.kill()
+            self.router = self.site.router()
+            return
+        number = self.rng.randrange(WORKERS)
         worker = self.workers[number]
         if kind == "freeze":
             worker.process.send_signal(signal.SIGSTOP)
@@ -96,7 +159,7 @@ class Trial:
         if kind == "kill":
             worker.kill()
         else:
-            until(lambda: "started" in worker.err(), worker.err, ENDS_S)  # before, a signal just ends it
+            until(lambda: "started" in worker.err(), worker.err, WITHIN_S)  # before, a signal just ends it
             assert worker.stop().code == 0, worker.err()
         self.workers[number] = self.site.worker(*FLAGS)
 
@@ -104,21 +167,23 @@ class Trial:
         """All endpoints work, and everything comes to its end."""
         self.site.receiver.moods.clear()
         until(self._is_over, self.workers[0].err, ENDS_S)
-        for worker in self.workers:
-            assert worker.stop().code == 0, worker.err()
+        for process in (self.router, *self.workers):
+            assert process.stop().code == 0, process.err()
 
     def _is_over(self) -> bool:
         time.sleep(2.0)
-        return Checker(self.site).open() == 0
+        checker = Checker(self.site)
+        return len(checker.routed) >= len(self.site.sent) and checker.open() == 0
 
 
 class Checker:
     """What the topics and the receivers have."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: RoutedSite) -> None:
         self.site = site
+        self.routed = site.routed()
         self.log = list(self._records(history.LOG))
-        self.deliveries: dict[str, Delivery] = {one.delivery_id: one for one in site.deliveries}
+        self.deliveries = {one.delivery_id: one for one in self.routed}
         self.cuts = {one.webhook_id: one for _, one in self.log if isinstance(one, Cut)}
 
     def _records(self, topic: str) -> Iterator[tuple[KafkaRecord, LogRecord]]:
@@ -146,6 +211,7 @@ class Checker:
 
     def check(self) -> Counter[Outcome]:
         """Raises AssertionError. Returns the outcomes of runs."""
+        assert sorted((one.event_id, one.subscription_id) for one in self.routed) == sorted(self.site.sent.items())
         accounts = self.accounts()
         assert [fault for one in accounts for fault in one.faults()] == []
         self._check_bodies()
@@ -219,16 +285,18 @@ class Checker:
             assert is_open == (breaker.status is Status.OPEN), (key, told[key], breaker)
 
     def _check_order(self) -> None:
+        """That of `deliveries`, by which an event was accepted for the first time."""
+        places = {int(one.event_id.partition("-")[2]): (place, one) for place, one in enumerate(self.routed)}
         firsts: defaultdict[str, dict[int, None]] = defaultdict(dict)
-        for one in self.site.receiver.accepted:
-            for number in numbers_in(one):
-                its = self.site.deliveries[number]
-                if its.subscription_id.endswith("-all"):
-                    firsts[its.subscription_id].setdefault(number)
-                elif its.subscription_id.endswith("-tenant"):
-                    firsts[f"{its.subscription_id}/{its.tenant}"].setdefault(number)
-        for lane, numbers in firsts.items():
-            assert list(numbers) == sorted(numbers), lane
+        for received in self.site.receiver.accepted:
+            for number in numbers_in(received):
+                place, one = places[number]
+                if one.subscription_id.endswith("-all"):
+                    firsts[one.subscription_id].setdefault(place)
+                elif one.subscription_id.endswith("-tenant"):
+                    firsts[f"{one.subscription_id}/{one.tenant}"].setdefault(place)
+        for lane, its in firsts.items():
+            assert list(its) == sorted(its), lane
 
 
 def _bodies_in(body: bytes, is_batch: bool) -> list[bytes]:
@@ -240,14 +308,14 @@ def _bodies_in(body: bytes, is_batch: bool) -> list[bytes]:
 
 
 def run(broker: DevBroker, folder: Path, seed: int, kills: int) -> None:
-    with Site(Cluster(broker.bootstrap_servers, f"deliveries-{seed}-"), folder) as site:
+    with RoutedSite(Cluster(broker.bootstrap_servers, f"deliveries-{seed}-"), folder) as site:
         trial = Trial(site, random.Random(seed))
         for number in range(kills):
             trial.disturb()
             if number % 20 == 19:
-                print(f"{number + 1} faults, {len(site.deliveries):,} deliveries", flush=True)
+                print(f"{number + 1} faults, {len(site.sent):,} events", flush=True)
         trial.end()
         outcomes = Checker(site).check()
         told = ", ".join(f"{count:,} {name}" for name, count in sorted(outcomes.items()))
         faults = ", ".join(f"{count} times {name}" for name, count in sorted(trial.faults.items()))
-        print(f"deliveries, {faults}: {len(site.deliveries):,} deliveries, {told}; held", flush=True)
+        print(f"deliveries, {faults}: {len(site.sent):,} events, {told}; held", flush=True)
