@@ -245,7 +245,7 @@ def _exception(_logger: Any, _name: str, event: Event) -> Event:
 def _causes(error: BaseException | None) -> Iterator[str]:
     while error is not None:
         kind = type(error)
-        # what the system says, what RocksDB says, and our own texts: none has a value of a record
+        # The texts of the system, of RocksDB and of this program have no value of a record.
         safe = isinstance(error, (OSError, MoneystateError)) or (kind is Exception and str(error).startswith(ROCKSDB))
         yield f"{kind.__module__}.{kind.__qualname__}" + (f": {error}" if safe else "")
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)

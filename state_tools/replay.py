@@ -275,7 +275,7 @@ def compared(
 ) -> OutputComparison:  # fmt: skip
     """Compares the counted records of the topic with those of the replay. `before`: see `OutputComparison`.
     `complete`: keys of which the topic may lack records."""
-    # how many more records the topic has than the replay
+    # Counts how many more records the topic has than the replay.
     surplus = Counter({digest: n for digest, (n, _) in in_topic.items()})
     expected = 0
     examples: list[bytes] = []

@@ -19,9 +19,9 @@ INT_MAX: Final = (1 << 31) - 1
 _EXACT: Final = Context(prec=2_000, Emax=999_999, Emin=-999_999)
 _DOUBLE: Final = struct.Struct("<d")
 
-# By the first byte of a length: the length; -1: more bytes follow.
+# Maps the first byte of a length to the length; -1: more bytes follow.
 LENGTHS: Final[list[int]] = [-1 if n & 0x80 or n & 1 else n >> 1 for n in range(256)]
-# By the first byte of a long: the long, if it has only one byte.
+# Maps the first byte of a long to the long, if it has only one byte.
 LONGS: Final[list[int]] = [(n >> 1) ^ -(n & 1) for n in range(128)]
 SMALL: Final[list[bytes]] = [long_bytes(n) for n in range(4096)]
 

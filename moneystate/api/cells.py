@@ -166,7 +166,7 @@ class RecordKind(Kind):
         self.is_plain = is_plain(codec.record)  # a record in memory has no other values than one that is read again
         self.title = f"{'map' if make_default is None else 'value'} {name}"
         self.exact = codec.exact
-        # to find records that a step has only read; with times, an unchanged record may still have expired
+        # These find records that a step has only read; with times, an unchanged record may still have expired
         self.fields = None if keeps_times else fields_of(codec.record)
         self.runs_code = runs_code(codec.record)  # to read a record runs code of the service, which may refuse it
 

@@ -30,7 +30,7 @@ DAY_MS: Final = 86_400_000
 _CONNECT: Final = "org.apache.kafka.connect.data."
 _TIME: Final = "io.debezium.time."
 _DATA: Final = "io.debezium.data."
-# How many of its units are a number of ms: multiply by the first, divide by the second
+# Converts its units to ms: multiply by the first number, divide by the second.
 _UNITS: Final = {
     f"{_TIME}Date": (DAY_MS, 1), f"{_TIME}Time": (1, 1), f"{_TIME}MicroTime": (1, 1_000),
     f"{_TIME}NanoTime": (1, 1_000_000), f"{_TIME}Timestamp": (1, 1), f"{_TIME}MicroTimestamp": (1, 1_000),

@@ -25,7 +25,7 @@ class ServiceDecoder:
     def __init__(self, plan: Plan, dead_letter_errors: bool = False) -> None:
         self.plan = plan
         self.dead_letter_errors = dead_letter_errors  # see `moneystate.api.runtime.ServiceProcessor`
-        # of all topics, to recognize a record in the wrong one
+        # These have the records of all topics, to recognize a record in the wrong one.
         self.inputs_by_header = {h: planned for by_header in plan.inputs.values() for h, planned in by_header.items()}
         self.outputs_by_header = {output.codec.header: output.codec for output in plan.outputs.values()}
 

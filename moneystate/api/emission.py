@@ -28,11 +28,11 @@ class Emission:
         self.plan = plan
         self.largest = largest  # bytes of the largest value in Avro that the service declares; 0: it declares none
         self.in_json = {topic for topic, format in formats.items() if format == JSON}
-        # how a lineage header begins, by topic code and partition in the order and in the log
+        # Maps topic code, and partition in the order and in the log, to the beginning of a lineage header.
         self.lineage_of: dict[tuple[int, int, int], bytes] = {}
-        # of the batch
+        # These belong to the batch.
         self.last_places: dict[bytes, tuple[bytes, int]] = {}  # by key: cause and number of its last timed record
-        # of the current step
+        # These belong to the current step.
         self.item: Item | None = None
         self.timer: TimerPlan | None = None  # if the item is one
         self.effects = Effects()

@@ -42,12 +42,12 @@ class JsonTopic:
         made = [i for i in inputs if i.decode is not None or i.fallback is not None]  # producers do not send these
         self.codecs = {i.codec.record.type_name: i.codec for i in inputs if i not in made}
         spellings = Counter([spelled(name) for name in self.codecs])
-        # for producers with another style: `order.placed`, `order_placed`
+        # Producers may spell names in another style: `order.placed`, `order_placed`.
         self.by_spelling = {
             spelled(name): codec for name, codec in self.codecs.items() if spellings[spelled(name)] == 1
         }
         codecs = _codecs(plan)
-        # of other topics, to say why a record does not belong here
+        # The types of other topics are needed to say why a record does not belong here.
         unknown = {i.codec.record.type_name for i in made}
         self.elsewhere = {
             codec.record.type_name: codec for codec in reversed(codecs) if codec.record.type_name not in unknown

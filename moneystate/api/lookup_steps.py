@@ -38,10 +38,10 @@ class LookupSteps:
         self.topics = {planned.lookup: planned.code for planned in inputs if planned.lookup is not None}
         self.may_ask = True  # the current step has an order time
         self.has_asked = False
-        # of the current step
+        # These belong to the current step.
         self.opened: list[int] = []  # the times of its requests
         self.early: list[Answered] = []
-        # where the outputs of replies' steps begin, among those of the batch; None: nobody wants to know
+        # Tells where the outputs of replies' steps begin among those of the batch; None: nobody wants to know.
         self.begun: list[tuple[int, Item]] | None = None
 
     # Requests
@@ -62,7 +62,7 @@ class LookupSteps:
         parts = (request,) if held is None else (request, held)
         entry = entries.open_kind.codec.record.cls(*parts)
         if entries.early.value is not None:
-            # as it would be read from the state
+            # The step must get the entry as it would be read from the state.
             stored, _ = entries.open_kind.codec.read_own_body(entries.open_kind.codec.write_body(entry), 0)
             self.early.append(Answered(self._early_item(plan, entries.early.value), _held_in(plan, stored)))
             step.count(LOOKING_UP, 0)  # as if it had been opened and closed

@@ -33,8 +33,8 @@ class Message:
     key: bytes | None = None
     value: bytes | None = None
     headers: Mapping[str, bytes | None] = field(default_factory=dict)  # the last of each name
-    # of an input with format="confluent": the schema of the value, as JSON text. The value itself is not converted: its
-    # Avro body begins after 5 bytes. Raises ms.Reject if the value has no such schema
+    # Returns the schema of the value, as JSON text, for an input with format="confluent". The value itself is not
+    # converted: its Avro body begins after 5 bytes. Raises ms.Reject if the value has no such schema
     schema: Callable[[], str] = field(default=_no_registry, repr=False, compare=False)
 
 

@@ -32,7 +32,7 @@ def blanked(shape: Shape, value: Any) -> Any:
     assert isinstance(shape, Record)
     masked = copy.copy(value)
     for f in shape.fields:
-        # without __init__, which may check its arguments
+        # This avoids __init__, which may check its arguments.
         content = empty(f.shape) if f.personal else blanked(f.shape, getattr(value, f.name))
         object.__setattr__(masked, f.name, content)
     return masked

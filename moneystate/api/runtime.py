@@ -72,7 +72,7 @@ class ServiceProcessor:
         if plan.service.held is not None:
             kind = plan.kinds[plan.service.held.name]
             self.waiting = Waiting(kind, plan.service.held_timer, self.current, self.preparation, self._run_event)
-        # of the batch
+        # These belong to the batch.
         self.cells: WorkingSet
         self.unordered: dict[UnorderedRecord, Work] = {}
         self.watermark_before = NO_TIME

@@ -41,7 +41,7 @@ class StepChanges:
         self.largest_entry = largest_entry - ENTRY_OVERHEAD  # bytes, with its key
         self.cells: WorkingSet  # of the batch
         self.on_settled: Callable[[Cell], None] | None = None  # sees each record that a step may have changed
-        # of the current step
+        # These belong to the current step.
         self.item: Item | None = None
         self.effects = Effects()
         self.before: list[Before] = []

@@ -59,7 +59,7 @@ class TableCopy:
     def __init__(self, planned: TablePlan) -> None:
         self.planned = planned
         self.history_ms = planned.table.history_ms
-        # by key: head and body of a row with one version, which is the most common; else its versions
+        # Maps a key to head and body of a row with one version, which is the most common, else to its versions.
         self.rows: dict[bytes, bytes | list[CopiedVersion]] = {}
         self.truncations: list[Truncation] = []  # those that can make a difference
         self.swept: list[Truncation] = []  # of them, those whose rows have been removed

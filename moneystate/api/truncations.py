@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-# Of the entry with the truncations. PostgreSQL has no text with this character.
+# The key of the entry with the truncations. PostgreSQL has no text with this character.
 TRUNCATED: Final = b"\0truncated"
 
 

@@ -111,7 +111,7 @@ def _json_of(value: Any) -> Json:
     return value
 
 
-# What encodes a value of a kind, as the generated codecs do
+# These encode a value of a kind as the generated codecs do.
 _WRITERS: Final[dict[str, Callable[[Any], Any]]] = {
     "long": long_of, "millis": long_of, "double": double_of, "boolean": BOOLEANS.__getitem__, "bytes": bytes_of,
     "json": _json_of,

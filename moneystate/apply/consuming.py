@@ -44,7 +44,7 @@ class GroupConsumer:
     ) -> None:  # fmt: skip
         self.new: set[Partition] = set()  # assigned, and waiting for their positions
         self.begins: dict[Partition, int] = {}  # of partitions that are read: where the next transaction begins
-        # how often each was placed: records from before are no longer in order with those that follow
+        # Counts how often each was placed: records from before are no longer in order with those that follow
         self.placed: dict[Partition, int] = {}
         self.at_end: set[Partition] = set()  # of them: those that were read to their end
         self.stopped: set[Partition] = set()  # of them: those that cannot go on

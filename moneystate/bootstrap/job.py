@@ -227,7 +227,7 @@ class Bootstrap:
             streams=self.job.streams,
         )
 
-    # What tasks need
+    # The arguments of tasks
 
     def _source(self) -> SourceSpec:
         o, job = self.options, self.job

@@ -35,7 +35,7 @@ class BootstrapPlan:
     tasks: list[list[int]]  # for each source task: indexes in the history of the partitions that it reads
     # recorded ones, by the chunk after which they are reached
     watermarks: Mapping[int, int] = field(default_factory=dict)
-    # where the first load of each partition of a table ends, if other inputs wait for it
+    # Tells where the first load of each partition of a table ends, if other inputs wait for it.
     loaded: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 

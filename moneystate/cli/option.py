@@ -27,7 +27,7 @@ Check = Callable[[str, str], object]  # checks a text that is not empty; gets th
 
 PREFIX: Final = "MONEYSTATE_"
 
-# what options expect
+# Placeholders of the values that options expect
 DURATION: Final = "DURATION"
 PATH: Final = "PATH"
 PATH_OR_URI: Final = "PATH|URI"  # such as s3a://BUCKET/FOLDER

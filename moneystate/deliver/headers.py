@@ -13,7 +13,7 @@ SPEC_VERSION: Final = "1.0"
 BATCH_TYPE: Final = "application/cloudevents-batch+json"
 LINES_TYPE: Final = "application/x-ndjson"
 
-# Those that the worker sets or a connection needs, and hop-by-hop ones (RFC 9110, section 7.6.1).
+# The worker sets these, or a connection needs them, or they are hop-by-hop ones (RFC 9110, section 7.6.1).
 _RESERVED: Final = frozenset(
     {
         "accept-encoding", "authorization", "connection", "content-encoding", "content-length", "content-type",
@@ -25,7 +25,8 @@ _RESERVED_STARTS: Final = ("webhook-", "ce-", "x-forwarded-", "proxy-", "sec-")
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 _EXTENSION: Final = re.compile(r"[a-z0-9]{1,20}")  # a name by CloudEvents, section "Attribute Naming Convention"
 _VALUE: Final = re.compile(r"[\t\x20-\x7e]{0,2000}")
-# By the HTTP binding of CloudEvents, section 3.1.3.2: all but printable ASCII, and of that space, quote and percent.
+# The HTTP binding of CloudEvents, section 3.1.3.2, encodes all but printable ASCII, and of that also space, quote and
+# percent.
 _PLAIN: Final = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 PREFIX: Final = "whsec_"
-# By the specification. A shorter key could be guessed.
+# The specification has these limits. A shorter key could be guessed.
 LEAST_BYTES: Final = 24
 MOST_BYTES: Final = 64
 

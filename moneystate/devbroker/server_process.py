@@ -49,8 +49,8 @@ class ServerProcess:
     def spawn(
         self, command: Sequence[str], port: int, environment: Mapping[str, str] | None = None, *, detach: bool = False
     ) -> None:
-        # In its own session, so that Ctrl-C in the terminal only reaches the starter, which then stops the server
-        # cleanly.
+        # It runs in its own session, so that Ctrl-C in the terminal only reaches the starter, which then stops the
+        # server cleanly.
         with self.log_file.open("ab") as log:
             self._child = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._folder, start_new_session=True,
@@ -79,13 +79,14 @@ class ServerProcess:
 
     def log_tail(self) -> str:
         text = self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
-        # Without stack frames, which would displace the lines of the exceptions.
+        # Stack frames are left out, because they would displace the lines of the exceptions.
         lines = [line.strip() for line in text.splitlines() if not line.startswith("\tat ")]
         return " | ".join(lines[-LOG_TAIL_LINES:]) or "(empty)"
 
     def _end(self, first_signal: signal.Signals) -> None:
         if self._watcher is not None:
-            # Before the server, so that it does not act when the process id may belong to another process.
+            # The watcher ends before the server, so that it does not act when the process id may belong to another
+            # process.
             self._watcher.kill()
             self._watcher.communicate()
             self._watcher = None

@@ -192,7 +192,7 @@ class DevPostgres:
         own = {"ssl_cert_file": str(self.home / "server.crt"), "ssl_key_file": str(self.home / "server.key")}
         settings = {**self._settings, **own, "port": str(port)}
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-        # In its own session, so that Ctrl-C in the terminal only reaches the starter.
+        # It runs in its own session, so that Ctrl-C in the terminal only reaches the starter.
         with self.log_file.open("ab") as log:
             self._child = subprocess.Popen(
                 [str(self._bin / "postgres"), "-D", str(self._data), *options],
@@ -223,7 +223,8 @@ class DevPostgres:
 
     def _end(self, how: signal.Signals) -> None:
         if self._watcher is not None:
-            # Before the server, so that it does not act when the process id may belong to another process.
+            # The watcher ends before the server, so that it does not act when the process id may belong to another
+            # process.
             self._watcher.kill()
             self._watcher.communicate()
             self._watcher = None

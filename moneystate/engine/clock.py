@@ -160,5 +160,5 @@ def clock_2_to_1(entry: bytes) -> bytes:
     return KEY_GROUP_CLOCK_V1 + avro.long_bytes(1) + entry[body:pos]
 
 
-# By state version: downgrades from the next version. Even if the format is the same, the number in it differs.
+# Maps a state version to the downgrade from the next version. Even if the format is the same, the number in it differs.
 DOWN: Final[dict[int, Callable[[bytes], bytes]]] = {1: clock_2_to_1}

@@ -48,7 +48,7 @@ class Pool:
             aiohttp.ClientResponseError,
             aiohttp.ClientPayloadError,
         ) as e:
-            # without their texts, which quote the reply and the URL
+            # Their texts are left out, because they quote the reply and the URL
             raise HttpFailure(f"the answer is not valid HTTP ({type(e).__name__})") from None
         except (aiohttp.ClientError, OSError) as e:
             raise HttpFailure(f"{type(e).__name__}: {e}") from None

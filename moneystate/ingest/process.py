@@ -46,7 +46,7 @@ BACKLOG: Final = 2_048  # connections that wait to be accepted
 
 def run(options: IngestOptions) -> None:
     """Takes requests until SIGTERM or SIGINT. Raises ConfigError, SetupError and JobError."""
-    # of a producer that was fenced, or that is replaced while Kafka is away
+    # A producer that was fenced, or that is replaced while Kafka is away, gives this warning.
     warnings.filterwarnings("ignore", "Producer abort_transaction failed during close", RuntimeWarning)
     addresses.split(options.listen, "--listen")
     options.security.check(options.listen)

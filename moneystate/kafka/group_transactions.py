@@ -45,7 +45,7 @@ class Polled:
     """What one poll returned."""
 
     messages: list[Message] = field(default_factory=list)
-    # by partition: the end of the log, including transaction markers, if it was reached
+    # Maps a partition to the end of the log, including transaction markers, if it was reached
     ends: dict[int, int] = field(default_factory=dict)
 
 

@@ -31,7 +31,8 @@ FETCH_BYTES = 16 * MIB  # in one response of a broker (compressed); can be in ad
 CONSUME_BYTES = 8 * MIB  # about this much is taken from librdkafka at once
 KEPT_BYTES = 16 * MIB  # records that arrived beyond their ranges
 FETCHED_AHEAD_BYTES = QUEUE_BYTES + FETCH_BYTES + CONSUME_BYTES + KEPT_BYTES
-# For one partition in one response. All partitions together get one response, or one could get far ahead of its range.
+# The bytes of one partition in one response. All partitions together get one response, or one could get far ahead of
+# its range.
 LEAST_OF_PARTITION, MOST_OF_PARTITION = 128 * 1024, 4 * MIB
 MESSAGE_BYTES = 512  # what a message costs beside its value
 MAX_POLL_RECORDS = 10_000

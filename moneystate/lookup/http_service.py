@@ -87,7 +87,7 @@ class ServiceConfig:
             url = ServiceUrl.parse(self.base_url)
         if url is None or any(mark in self.base_url for mark in "{}?#"):
             raise ConfigError(
-                # without the URL, which may have a password in it
+                # The URL is left out, because it may have a password in it.
                 "--url: expected an http or https URL before the lookup's path, found something else.",
                 "for example https://host/v1: the service's declaration has the path.",
             )

@@ -26,7 +26,7 @@ class Policy:
 
     attempts: int = 3
     timeout_s: float = 1.0
-    # for all attempts and the backoff between them, without waits for the breaker, the rate limit or Retry-After
+    # It covers all attempts and the backoff between them, but not waits for the breaker, the rate limit or Retry-After
     deadline_s: float = 10.0
     backoff_s: float = 0.1
     concurrency: int = 100

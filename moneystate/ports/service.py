@@ -21,9 +21,9 @@ JSON_FIELDS = "json_fields"
 # The schemas (in hex) of all entries that the state of a plain service may have, by state. None: not recorded, because
 # an unfinished batch of an earlier program does not have the rule.
 STATE_SCHEMAS = "state_schemas"
-# In it, "timer NAME" for each timer that was ever declared: their entries can be read without the declaration.
+# It has "timer NAME" for each timer that was ever declared: their entries can be read without the declaration.
 TIMER_STATE = "timer "
-# In it, "unique TOPIC" for each input: the form of the ids that `unique` has seen. Earlier programs had one entry for
+# It has "unique TOPIC" for each input: the form of the ids that `unique` has seen. Earlier programs had one entry for
 # each id and did not record it.
 UNIQUE_STATE = "unique "
 

@@ -45,7 +45,7 @@ class Versions:
     up: Mapping[bytes, Migration] = field(default_factory=dict)  # migration from a schema to its next version
     down: Mapping[bytes, Migration] = field(default_factory=dict)  # migration from a schema to its previous version
     left_alone: list[bytes] = field(default_factory=list)  # schemas of entries that earlier programs never read
-    # By event schema: the first state version whose programs know it.
+    # Maps an event schema to the first state version whose programs know it.
     events_since: Mapping[bytes, int] = field(default_factory=dict)
 
     def schemas(self) -> list[str]:

@@ -38,7 +38,7 @@ log = get_log(__name__)
 # Readers have priority: if CPU time is short, versions arrive later
 NICENESS: Final = 3
 AGAIN_S: Final = 1.0  # between two attempts to find a missing broker or topic
-# Before a log with misplaced entries is loaded again: the job may be about to move them
+# The pause before a log with misplaced entries is loaded again: the job may be about to move them.
 MISPLACED_AGAIN_S: Final = 10.0
 MISPLACED_ADVICE: Final = (
     "begin a new checkpoint with the job's state: moneystate checkpoint export, then start it with --initial-state."

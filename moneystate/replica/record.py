@@ -34,13 +34,13 @@ class Record:
     floor: int = 0  # oldest revision whose rows still exist
     last: int = 0  # last revision that was assigned
     done: list[int] = field(default_factory=list)  # by key group: the revision that it has reached
-    # By key group: offset of the last end-of-batch record that was applied.
+    # Maps a key group to the offset of the last end-of-batch record that was applied.
     ended: list[int] = field(default_factory=list)
     skipped: list[int] = field(default_factory=list)  # revisions after `newest` that were never complete here
     # Key groups for which the first load has records of a batch, but not its end.
     half: list[int] = field(default_factory=list)
     positions: dict[str, int] = field(default_factory=dict)  # by changelog partition: the offset to continue from
-    # By changelog partition: compaction may have removed records of any batch before this offset.
+    # Maps a changelog partition to an offset: compaction may have removed records of any batch before it.
     holes: dict[str, int] = field(default_factory=dict)
     lineage_positions: dict[str, int] = field(default_factory=dict)
     epochs: list[str] = field(default_factory=list)

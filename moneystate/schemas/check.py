@@ -32,7 +32,7 @@ class Functions:
     up: Collection[str]  # fingerprints (hex) of versions with a function to the next one
     down: Collection[str]  # fingerprints (hex) of versions with a function to the previous one
     golden: Collection[str] | None = None  # files below tests/golden; None: the tests are not available
-    # What to do if a function is missing.
+    # Advice for a function that is missing.
     remedy: str = "add it to UP in services/enrichment/migrations.py, with golden bytes."
 
 

@@ -19,7 +19,7 @@ Keys = Callable[[bytes | None, bytes | None], list[bytes]]  # of a Kafka key and
 Parse = Callable[[bytes], Any]
 
 CONFLUENT_HEADER_BYTES: Final = 5
-# what fastavro raises for bytes that do not fit the schema
+# fastavro raises these for bytes that do not fit the schema.
 BROKEN: Final = (EOFError, ValueError, TypeError, LookupError, OverflowError, AttributeError)
 
 

@@ -27,7 +27,7 @@ from typing import IO, Any, Final, NamedTuple
 from moneystate.spark.fork_client import CODE, SERVER, SIZE, SOCKET
 from moneystate.stop_signals import leave_stop_signals
 
-# As Spark's scripts set it for the JVM and so for its Python; and no threads of numpy's
+# Spark's scripts set this for the JVM and so for its Python. numpy gets no threads.
 ENVIRONMENT: Final = {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1", "OPENBLAS_NUM_THREADS": "1"}
 NAME: Final = Path("/proc/self/comm")  # what `ps` shows of this process and its forks: the first 15 characters count
 WAITING: Final = 64  # requests: Spark starts a few processes

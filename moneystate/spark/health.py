@@ -40,7 +40,7 @@ class JobHealth:
         self.has_told = False  # of this wait
         self.unloaded: list[str] = []  # partitions of tables whose first load has not ended
 
-    # What happens
+    # Events of the job
 
     def started(self) -> None:
         if self.stage is Stage.starting:

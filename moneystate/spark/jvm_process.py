@@ -76,7 +76,7 @@ def unnamed_log(log: Path) -> IO[bytes] | None:
 def give_name(file: IO[bytes], log: Path) -> None:
     """Raises SetupError."""
     try:
-        # without a descriptor of a folder, which the path makes meaningless, Python would not follow the link
+        # The path makes the descriptor of a folder meaningless, but without one Python would not follow the link.
         os.link(DESCRIPTORS / str(file.fileno()), log, src_dir_fd=file.fileno())
     except OSError as e:
         raise SetupError(

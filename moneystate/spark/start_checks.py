@@ -154,7 +154,7 @@ class StartChecks:
         elif self.initial is not None or self.missing.isdisjoint(t.name for t in self.inputs()):
             self.start_plan()
 
-    # What the job needs
+    # The needs of the job
 
     def inputs(self) -> list[TopicSpec]:
         """Returns the input topics. A topic pattern stands for the topics that exist now."""

@@ -35,7 +35,7 @@ class Member:
         self.plan = plan
         self.topics = {t.name: t for t in plan.input_topics()}
         self.bounds = bounds_of(self.topics.values(), bound_ms)
-        # of its inputs in arrival order; None: it has none
+        # The bound of its inputs in arrival order; None: it has none.
         self.arrival_bound_ms = max((self.bounds[t.code] for t in self.topics.values() if t.arrival), default=None)
         self.partitions = partitions  # of each topic that it reads, except timed streams of the bench
         self.timed_partitions = timed_partitions  # of each timed stream that another member writes

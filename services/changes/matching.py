@@ -172,7 +172,7 @@ class Matching:
             if row is not None and key is not None:
                 self.remembered[name, key] = version_in(row, NONE)
 
-    # What is told, and what waits
+    # Telling and waiting
 
     def _known(self, table: str, key: str) -> Version | None:
         return self.applying.store.known(table, key) or self.remembered.get((table, key))

@@ -16,7 +16,7 @@ EMPTY: Final = json_as_is("{}")
 Op: TypeAlias = Literal["c", "u", "d", "r", "t"]
 Certainty: TypeAlias = Literal["TRANSACTION", "INCOMPLETE", "WAIT", "SNAPSHOT"]
 
-# What the connector wrote
+# Records of the connector
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Beat:
     committed_at: ms.Millis
 
 
-# What happened: the topic business-events
+# Records of the topic business-events
 
 
 @dataclass

@@ -163,7 +163,7 @@ class ChangesService:
         commits = ms.NumberSet("commits", numbers)
         return Gathering(ctx, waits, gathered, pending, arrived, at_commit, commits, applying, matching)
 
-    # What is read ahead
+    # Reading ahead
 
     def row_ids(self, e: r.Change | r.Ended) -> list[str]:
         """The row that a change is about, and those that it refers to."""

@@ -104,7 +104,7 @@ class Store:
         if row is not None:
             self.rows.put(row_id(table, key), replace(row, events=self._events(table, key, [event])))
 
-    # What is remembered for a while
+    # Memory of a limited time
 
     def remember(self, kind: Kind, id: str, committed_at: int) -> None:
         """Keeps it until the database's time is the retention after `committed_at`."""

@@ -66,7 +66,7 @@ class Subscription:
     offset: int
 
 
-# What goes out: the topic deliveries. Records that are not frozen are made in a quarter of the time.
+# Records of the topic deliveries. Records that are not frozen are made in a quarter of the time.
 
 
 @dataclass

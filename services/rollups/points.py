@@ -126,7 +126,7 @@ class DeviceView:
                 points.append(Point(at, slot.end, slot.revision, slot.expected, its[known.number], False))
         return points
 
-    # What is not closed yet
+    # Buckets that are not closed yet
 
     def _open(self, tier: Tier, known: Known, start: int, end: int) -> list[Point]:
         """Merged from the quarters of an hour that are closed, and those that are open."""

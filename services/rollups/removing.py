@@ -95,7 +95,7 @@ class Removal:
         self.shelf.listed.write(wake.book)
         wake.set_timer(timer, self.expiring)
 
-    # What is there
+    # Reading what the removal may change
 
     def overlapping(self, tier: Tier, start: int, end: int) -> list[Found]:
         """The buckets that have a part of this time, in order."""

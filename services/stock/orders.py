@@ -95,7 +95,7 @@ class Saga:
                 self.ctx.dead_letter("order_conflict", "another order has this id")
             return
         reserve = f"{self.id}/reserve"
-        # as the ledger is going to check them
+        # The ledger is going to check them in the same way.
         check_texts([reserve, self.id, self.id, *[text for line in e.lines for text in (line.pool, line.sku)]])
         lines: dict[str, list[Line]] = {}
         for line in e.lines:

@@ -58,7 +58,8 @@ class Answers:
     ids: dict[tuple[str, str], int] = field(default_factory=dict)
 
 
-# By registry, for the life of the process: Spark unpickles a new client for each task, in workers that are reused.
+# Answers are kept by registry, for the life of the process: Spark unpickles a new client for each task, in workers that
+# are reused.
 ANSWERS: dict[str, Answers] = {}
 
 

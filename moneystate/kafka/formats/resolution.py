@@ -25,7 +25,7 @@ from moneystate.kafka.formats.schemas import SchemaSet, TypeSchema, strip_logica
 Reader = Callable[[bytes, int], bytes]
 """`read(value, pos)`: the value in canonical form, of a body that reaches from `pos` to the end. Raises Undecodable."""
 
-# What fastavro raises for a schema that it cannot take; it has no class of its own for most of it.
+# fastavro raises these for a schema that it cannot take; it has no class of its own for most of it.
 UNREADABLE = (SchemaParseException, LookupError, TypeError, ValueError, AttributeError, RecursionError)
 
 
@@ -133,7 +133,7 @@ class _MeaningWalk:
                     yield from self.conflicts(written_types[name], field["type"], f"{path}.{field['name']}")
 
 
-# From which types Avro lets those types be read that bear a logical type (Avro 1.12, "Schema Resolution").
+# Names the types from which Avro lets types be read that bear a logical type (Avro 1.12, "Schema Resolution").
 _PROMOTED = {
     "int": ("int",),
     "long": ("int", "long"),
