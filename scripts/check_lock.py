@@ -57,8 +57,8 @@ def missing(wanted: Iterable[Requirement], pins: Pins) -> Iterator[str]:
 
 
 def problems(run_time: str, development: str) -> dict[str, list[str]]:
-    """By file. Development has the packages of a run, too, so none may be in both, but for what a run needs on some
-    platforms only."""
+    """Returns the problems by file. Development has the packages of a run, too, so none may be in both, but for what a
+    run needs on some platforms only."""
     needed, of_run_time = pins_of(run_time)
     more, of_development = pins_of(development)
     of_run_time += missing(wanted_by_a_run(), needed)

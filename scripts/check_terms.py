@@ -1,4 +1,5 @@
-"""Checks that no word of scripts/terms.toml is in use: names that say nothing, and phrases that are no plain English.
+"""Checks that no word of scripts/terms.toml is in use: names that say nothing, phrases that are no plain English, and
+first words of fragments.
 
 `make check` runs it. It reads the names in Python code, and the text of Python files, pages and .proto files.
 """
@@ -17,6 +18,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 TERMS = ROOT / "scripts" / "terms.toml"
+OPENING = re.compile(r'\s*(?:r?"""|#|//)\s*(?P<word>\w+)')
+COMMENT = re.compile(r"\s*(?:#|//)")
 # The history of changes, and generated code.
 EXEMPT = ("CHANGELOG.md", "tests/regressions.md", "*_pb2.py", "*_pb2_grpc.py")
 
@@ -30,6 +33,7 @@ class Variable(NamedTuple):
 
 class Terms(NamedTuple):
     variables: dict[str, Variable]
+    openings: dict[str, str]  # with what to write instead
     phrases: dict[str, str]  # with what to write instead
 
 
@@ -39,7 +43,7 @@ def terms(text: str) -> Terms:
         word: Variable(entry["instead"], tuple(entry.get("except", ())))
         for word, entry in document["variables"].items()
     }
-    return Terms(variables, document["phrases"])
+    return Terms(variables, document["openings"], document["phrases"])
 
 
 def names(source: str) -> Iterator[tuple[int, str]]:
@@ -51,6 +55,19 @@ def names(source: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.arg
 
 
+def openings(path: str, text: str) -> Iterator[tuple[int, str]]:
+    """The first words of docstrings, and of comments on lines of their own."""
+    if not path.endswith((".py", ".proto")):
+        return
+    is_comment = False
+    for line, content in enumerate(text.splitlines(), 1):
+        opening = OPENING.match(content)
+        continues = is_comment and COMMENT.match(content)
+        is_comment = COMMENT.match(content) is not None
+        if opening is not None and not continues:
+            yield line, opening["word"].capitalize()
+
+
 def problems(path: str, text: str, refused: Terms) -> Iterator[tuple[int, str, str]]:
     """The line, the word, and what to write instead."""
     if path.endswith(".py"):
@@ -58,6 +75,9 @@ def problems(path: str, text: str, refused: Terms) -> Iterator[tuple[int, str, s
             variable = refused.variables.get(name)
             if variable is not None and not any(fnmatch(path, pattern) for pattern in variable.files):
                 yield line, name, variable.instead
+    for line, word in openings(path, text):
+        if word in refused.openings:
+            yield line, word, refused.openings[word]
     patterns = {phrase: re.compile(rf"(?<!\w){re.escape(phrase)}(?!\w)", re.IGNORECASE) for phrase in refused.phrases}
     for line, content in enumerate(text.splitlines(), 1):
         for phrase, pattern in patterns.items():

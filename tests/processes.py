@@ -8,7 +8,7 @@ import psutil
 
 
 def kill_with_children(process: subprocess.Popen[bytes], within_s: float) -> None:
-    """By their ids. None of them is left when this returns."""
+    """Kills them by their ids. None of them is left when this returns."""
     children = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
     process.kill()
     for child in children:

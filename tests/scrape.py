@@ -21,13 +21,13 @@ class Scrape(NamedTuple):
         return [s for family in text_string_to_metric_families(self.page) for s in family.samples]
 
     def names(self) -> set[str]:
-        """Of samples, and of metrics that have none at the moment."""
+        """Returns the names of samples, and of metrics that have none at the moment."""
         families = list(text_string_to_metric_families(self.page))
         empty = {f.name + ("_total" if f.type == "counter" else "") for f in families}
         return empty | {s.name for f in families for s in f.samples}
 
     def values(self, name: str) -> dict[tuple[str, ...], float]:
-        """By the values of its labels in the order of their names, without the service."""
+        """Returns the values by the values of its labels in the order of their names, without the service."""
         own = [s for s in self.samples() if s.name == name]
         return {tuple(v for k, v in sorted(s.labels.items()) if k != "service"): s.value for s in own}
 

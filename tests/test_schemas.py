@@ -76,7 +76,7 @@ def test_released_state_schemas_never_change() -> None:
 
 
 def constant(name: str) -> str:
-    """Of a state schema: an older version has its number."""
+    """Names the constant of a state schema: an older version has its number."""
     record, _, version = name.partition("/")
     return screaming(record) + ("" if NEWEST[record] == name else f"_{version.upper()}")
 

@@ -11,6 +11,8 @@ TERMS = """
 [variables]
 of = { instead = "the name of the thing" }
 at = { instead = "position", except = ["pkg/words.py"] }
+[openings]
+Of = "Returns the age of"
 [phrases]
 "once more over" = "again"
 """
@@ -33,6 +35,9 @@ def check() -> ModuleType:
         ("pkg/a.py", "x = 1\nfor at in range(3): ...\n", (2, "at", "position")),
         ("pkg/a.py", '"""It does it once more over."""\n', (1, "once more over", "again")),
         ("pkg/a.proto", "// Once more over.\n", (1, "once more over", "again")),
+        ("pkg/a.py", 'def f() -> None:\n    """Of a call."""\n', (2, "Of", "Returns the age of")),
+        ("pkg/a.py", "x = 1\n# of the batch\ny = 2\n", (2, "Of", "Returns the age of")),
+        ("pkg/a.proto", "// Of a call.\n", (1, "Of", "Returns the age of")),
         ("docs/a.md", "\nDo it once more over.\n", (2, "once more over", "again")),
     ],
 )
@@ -48,6 +53,9 @@ def test_a_word_is_refused_with_its_line(
         ("pkg/a.py", '"""The time of it, at a place."""\n'),
         ("pkg/a.py", "request(at=3)\n"),
         ("pkg/words.py", "def f(at: int) -> None: ...\n"),
+        ("pkg/a.py", "x = 3  # of the batch\n"),
+        ("pkg/a.py", "# A comment of two lines.\n# Of these, the second begins with another word.\n"),
+        ("docs/a.md", "Of these, two are words.\n"),
         ("docs/a.md", "Once more overall.\n"),
     ],
 )

@@ -167,7 +167,7 @@ class Dispatcher:
         self._admit(queue, one, now_ms)
 
     def _admit(self, queue: EndpointQueue, one: Queued, now_ms: int) -> None:
-        """Of a message that is not in `delivery-pending` yet."""
+        """Admits a message that is not in `delivery-pending` yet."""
         row = queue.subscriptions.get(one.subscription_id)
         first = one.loaded.members[0]
         one.lane = lane_of(first, row)
@@ -225,7 +225,7 @@ class Dispatcher:
         return self._wakes[0][0] if self._wakes else None
 
     def put_back(self, one: Queued, now_ms: int) -> None:
-        """Of a message that was `ready` and was not sent after all."""
+        """Puts a message back that was `ready` and was not sent after all."""
         queue = self._queue(one.endpoint_id)
         if queue.queued.get(one.webhook_id) is one:
             queue.in_flight.discard(one.webhook_id)

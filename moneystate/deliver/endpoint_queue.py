@@ -86,7 +86,7 @@ class EndpointQueue:
         return self.paused_base_ms + (0 if self.paused_since_ms is None else now_ms - self.paused_since_ms)
 
     def form(self, one: Queued, its: Waiting) -> None:
-        """Of a delivery that waits for its batch."""
+        """Adds a delivery that waits for its batch."""
         self.forming.setdefault(one.subscription_id, Forming()).add(one, its)
         self._add(one)
 
@@ -112,7 +112,7 @@ class EndpointQueue:
         heapq.heappush(self._due, entry)
 
     def remove(self, one: Queued, is_released: bool = True) -> None:
-        """Of a message that has ended. `is_released`: the next one of its lane may be sent."""
+        """Removes a message that has ended. `is_released`: the next one of its lane may be sent."""
         del self.queued[one.webhook_id]
         self._drop(one)
         self.in_flight.discard(one.webhook_id)

@@ -91,12 +91,12 @@ class Queued:
 
 
 def keys(webhook_id: str, parts: int) -> list[str]:
-    """Of the records of a message."""
+    """Returns the keys of the records of a message."""
     return [webhook_id, *(f"{webhook_id}/{number}" for number in range(1, parts))]
 
 
 def webhook_id_of(key: str) -> str:
-    """By the key of any of its records."""
+    """Reads the id from the key of any of its records."""
     return key.partition("/")[0]
 
 

@@ -32,7 +32,7 @@ class TableModel:
         return max(held, key=lambda one: one[:2])[2] if held else None
 
     def known_of(self, key: Any, now_ms: int, at_ms: int) -> Any:
-        """Of the rows that are written by now, the one with the greatest valid_from up to a time."""
+        """Returns, of the rows that are written by now, the one with the greatest valid_from up to a time."""
         known = [
             (w.written_ms if w.valid_from_ms is None else w.valid_from_ms, w.written_ms, number, w.row)
             for number, w in enumerate(self.wrote)

@@ -130,7 +130,7 @@ def test_the_fallbacks_record_advances_time() -> None:
 
 
 def dead_letter_values(b: Bench) -> list[bytes]:
-    """Of a step that has rejected the record of a fallback."""
+    """Returns the values of a step that has rejected the record of a fallback."""
     b.dead_letters()
     return [value or b"" for stream, _, value, _ in b.run.sim.outputs if stream == b.plan.dead_letter_stream]
 

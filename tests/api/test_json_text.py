@@ -78,7 +78,7 @@ def of_json(text: str) -> str | None:
 
 @given(json_values, st.integers(0, 10**6), st.data())
 def test_a_second_reader_gives_the_same_canonical_text(value: object, seed: int, data: st.DataObject) -> None:
-    """Of texts as others write them, and of such with a piece put in or taken out."""
+    """Reads texts as others write them, and such with a piece put in or taken out."""
     chance = random.Random(seed)
     text = json.dumps(value, ensure_ascii=chance.random() < 0.5, indent=chance.choice((None, 1)), default=str)
     assert of_json(text) == of_checker(text) is not None

@@ -76,7 +76,7 @@ def spread(
 
 
 def result(entries: list[Entry], partitions: dict[int, int], chance: random.Random) -> tuple[Any, Fingerprint, int]:
-    """Of a run in random batches, and a drain."""
+    """Returns the result of a run in random batches, and a drain."""
     job = plain_job(PRICING, {"bound_ms": BOUND_MS})
     run = Run(plan_of(PRICING), BOUND_MS, partitions, chance.randint(1, 5), False)
     start = 0

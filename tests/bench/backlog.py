@@ -93,7 +93,8 @@ def timestamps(servers: str, topic: str, partitions: Sequence[int] = range(PARTI
 
 
 def end_of(servers: str, topic: str) -> int:
-    """Of all partitions together: at least as many as there are records. Cheap beside something that is measured."""
+    """Returns the end of all partitions together: at least as many as there are records. Cheap beside something that is
+    measured."""
     admin = AdminClient({"bootstrap.servers": servers})
     return sum(log_ends(admin, [(topic, p) for p in range(PARTITIONS)]).values())
 

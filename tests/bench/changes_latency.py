@@ -117,7 +117,7 @@ def _load(connection: psycopg.Connection[Any], made: Iterator[Statements], rate:
 
 
 def _delays(servers: str, received: list[tuple[float, bytes]], begin: float, end: float) -> Delays:
-    """Of the transactions that were committed in this time."""
+    """Measures the delays of the transactions that were committed in this time."""
     records, _ = read_log(servers, [f"{CONNECTOR}.transaction"])
     ends = [
         (event["ts_ms"], record.timestamp_ms or 0)

@@ -39,7 +39,7 @@ WARM: Final = "warm-"
 
 
 class Cost(NamedTuple):
-    """Of the console. `seconds`: of processor time; `events`: that all pages got."""
+    """The cost of the console. `seconds`: of processor time; `events`: that all pages got."""
 
     seconds: float
     cores: float
@@ -48,7 +48,7 @@ class Cost(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Of one backlog. `broker_s`, `console_s`: processor time, as that of the job."""
+    """A run of one backlog. `broker_s`, `console_s`: processor time, as that of the job."""
 
     job: Result
     broker_s: float

@@ -31,7 +31,7 @@ CORE_HOUR, GB_MONTH, HOURS = 0.05, 0.10, 730.0  # prices to put in one's own: of
 
 
 class Cost(NamedTuple):
-    """Of one event, or of all events of a run."""
+    """The cost of one event, or of all events of a run."""
 
     job_s: float  # of processor time
     broker_s: float

@@ -35,7 +35,7 @@ SETTINGS: Final = {"WINDOW_MS": "10000", "GRACE_MS": "5000"}  # n and the bound
 
 
 def outcomes(records: Iterator[Record]) -> dict[str, str]:
-    """Of each event."""
+    """Returns the outcome of each event."""
     sides: dict[str, set[str]] = {}
     for topic, id, _ in records:
         sides.setdefault(id, set()).add(topic)
@@ -106,7 +106,7 @@ def check_counts(servers: str, prefix: str, wanted: dict[str, str]) -> None:
 
 
 def bytes_on_disk(folder: Path, prefix: str) -> dict[str, int]:
-    """Of each topic's records, in the broker's folder."""
+    """Measures each topic's records, in the broker's folder."""
     sizes = Counter[str]()
     for path in folder.rglob(f"{prefix}*/*.log"):
         sizes[path.parent.name.removeprefix(prefix).rpartition("-")[0]] += path.stat().st_size

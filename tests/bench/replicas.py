@@ -39,7 +39,7 @@ Pairs = list[tuple[bytes, bytes]]
 
 
 class Cost(NamedTuple):
-    """Of one new replica."""
+    """The cost of one new replica."""
 
     name: str
     cpu_s: float

@@ -62,7 +62,7 @@ def run_enrichment(servers: str, format: str | None, flags: list[str]) -> Result
 
 
 def run_service(servers: str, prefix: str, name: str, load: Load, flags: list[str]) -> Result:
-    """Of what `send` has written. The rate is that of the outputs."""
+    """Runs the service on what `send` has written. The rate is that of the outputs."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         config = Path(folder) / "bench.toml"
         config.write_text(load.tables)

@@ -111,7 +111,7 @@ def _until_quiet(servers: str, topics: list[str], processes: list[subprocess.Pop
 
 
 def _memory(processes: list[subprocess.Popen[bytes]]) -> Memory:
-    """Of all processes that these have started, and of these."""
+    """Measures the memory of all processes that these have started, and of these."""
     rss, count = 0.0, 0
     parts: dict[str, float] = defaultdict(float)
     for process in processes:

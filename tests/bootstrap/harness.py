@@ -64,7 +64,7 @@ def bootstrap(rules: Rules, out: Path, tell: Callable[[Progress], None] = lambda
 
 
 def fingerprint(sim: Simulation, rules: Rules) -> str:
-    """Of a simulated job's state."""
+    """Computes the fingerprint of a simulated job's state."""
     job = enrichment_job(rules)
     groups = [
         of_group(number, sorted(state.entries.items()), job.state, job.rules) for number, state in enumerate(sim.states)

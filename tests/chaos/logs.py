@@ -63,7 +63,7 @@ def _move(trial: Trial) -> None:
 
 
 def _ends(trial: Trial, topic: str) -> dict[int, int]:
-    """Of each partition of an output, after a run that has ended."""
+    """Returns the end of each partition of an output, after a run that has ended."""
     places = [(trial.prefix + topic, number) for number in range(trial.partitions(topic))]
     return {number: end for (_, number), end in high_watermarks(trial.cluster.admin, places).items()}
 

@@ -120,7 +120,8 @@ def read_results(file: Path) -> list[Result]:
 
 
 def table(results: Sequence[Result], markdown: bool = False) -> str:
-    """By kind of fault. A schedule counts for the kind of its first fault, an injected fault for its own."""
+    """Lists the results by kind of fault. A schedule counts for the kind of its first fault, an injected fault for its
+    own."""
     injected = Counter(kind for result in results for kind in result.injected)
     head = (
         "first fault",

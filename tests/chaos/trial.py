@@ -198,8 +198,8 @@ class Trial:
             self.problem(f"a run without a fault ended with code {done.code}: {done.err[-1000:]}")
 
     def read(self, topic: str) -> list[LogRecord]:
-        """By partition and offset, but all that was written before partitions were added comes first: a key may have
-        moved then."""
+        """Reads the topic by partition and offset, but all that was written before partitions were added comes first: a
+        key may have moved then."""
         wait_until_stable(self.cluster.admin, [self.prefix + topic])
         records, _ = read_log(self.world.servers, [topic], self.prefix)
         ends = [before[topic] for before in self.widened if topic in before]

@@ -21,7 +21,7 @@ def plain(name: str) -> JobSpec:
 
 
 def shown(spec: JobSpec, counts: dict[str, int]) -> list[str]:
-    """Of the line, what stands between the watermark and the partitions."""
+    """Returns what stands in the line between the watermark and the partitions."""
     display = Display(True, spec.name, counters=spec.counters)
     display.batch(BatchProgress(3, 10, 1.0, 5, None, drained=False, buffered=4, counts=counts, held_by="orders/0"))
     return display.line().split(", ")[3:-1]

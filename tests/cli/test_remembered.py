@@ -70,7 +70,7 @@ def prepared(*words: str) -> Prepared:
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Checkpoint:
-    """Of a job with other rules, key groups and partitions than the declared ones."""
+    """The checkpoint of a job with other rules, key groups and partitions than the declared ones."""
     made = Checkpoint(str(tmp_path))
     rules = plain_job(ORDERS, {"wait_ms": 60_000, "bound_ms": 7_000, "on_error": "dead-letter"}).rules
     made.keep_rules(rules)

@@ -32,7 +32,7 @@ class Guarded(World):
         self.pki = pki
 
     def cookie(self, scope: str) -> str:
-        """Of a browser that has logged in."""
+        """Returns the cookie of a browser that has logged in."""
         reply = self.post("/login", {"token": self.pki.token(scope)}, Sec_Fetch_Site="same-origin")
         assert reply.status == 303
         own = next(line for line in reply.headers["set-cookie"].splitlines() if line.startswith("moneystate_token"))

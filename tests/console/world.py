@@ -196,7 +196,7 @@ class World:
     # What is asked
 
     def client(self, name: str) -> Client:
-        """Of a query server, once it has a version."""
+        """Returns the client of a query server, once it has a version."""
         client = Client(Target(self.addresses[name]), WITHIN_S)
         until(lambda: _is_up(client), lambda: f"{name} has no version", WITHIN_S)
         return client

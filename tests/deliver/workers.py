@@ -122,7 +122,7 @@ class Site:
         return [one for one in made if isinstance(one, Cut | Attempt | Ended)]
 
     def outcomes(self) -> dict[str, list[Outcome]]:
-        """Of deliveries, also of those in batches."""
+        """Returns the outcomes of deliveries, also of those in batches."""
         log = self.log() if self.cluster.prefix + "delivery-log" in self.cluster.names() else []
         cuts = {one.webhook_id: one.members for one in log if isinstance(one, Cut)}
         outcomes: defaultdict[str, list[Outcome]] = defaultdict(list)

@@ -28,7 +28,7 @@ STUDENT = "CREATE TABLE student (id int PRIMARY KEY, name text)"
 
 @pytest.fixture
 def name(postgres: DevPostgres, debezium: DevDebezium) -> Iterator[str]:
-    """Of a database, a connector and its topics, of its own for each test."""
+    """Names a database, a connector and its topics. Each test has a name of its own."""
     made = f"uni{uuid.uuid4().hex[:8]}"
     execute(postgres.dsn(), [f"CREATE DATABASE {made}"])
     yield made

@@ -275,7 +275,7 @@ def test_batches_decide_nothing_whatever_the_bounds(
 
 
 def _late(alpha_ms: int, beta_ms: int, events: list[Record]) -> int:
-    """By the definition of section 2."""
+    """Counts by the definition of section 2."""
     late = 0
     for n, (topic, partition, time) in enumerate(events):
         before = [t for a, b, t in events[:n] if (a, b) == (topic, partition)]

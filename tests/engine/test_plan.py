@@ -206,7 +206,7 @@ TP = ("alpha", 0)
 
 
 def states(idleness: Idleness, before: str, *looks: tuple[float, bool]) -> list[str]:
-    """Of one partition after looks at these times, with or without news."""
+    """Returns the states of one partition after looks at these times, with or without news."""
     after = []
     for now_s, news in looks:
         idleness.look(now_s)

@@ -49,7 +49,7 @@ def answer(ctx: ms.Context[None], e: Asked) -> None:
 
 
 def outputs(spill: Spill | None) -> list[Output]:
-    """Of one batch."""
+    """Returns the outputs of one batch."""
     plan, state = Plan(service), MemoryState()
     inputs = plan.input_topics()
     intake = Intake(

@@ -58,7 +58,7 @@ class Story(LogBuilder):
         return [(value["money"]["id"], value["sessionStatus"]) for value in self.values()]
 
     def countries(self) -> list[str | None]:
-        """Of the sessions that were joined or looked up."""
+        """Returns the countries of the sessions that were joined or looked up."""
         infos = [value["sessionInfo"] for value in self.values()]
         return [None if info is None else info["clientCountryCode"] for info in infos]
 

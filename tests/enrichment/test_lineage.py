@@ -29,7 +29,7 @@ def story(by_hand: Story) -> Story:
 
 
 def lineages(story: Story) -> list[dict[str, Any]]:
-    """Of the enriched records, in order: (topic, offset, seconds) of each source."""
+    """Returns, for the enriched records in order, (topic, offset, seconds) of each source."""
     places = []
     for stream, _, _, headers in story.sim.outputs:
         if stream == topics.ENRICHED:

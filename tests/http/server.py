@@ -49,7 +49,7 @@ class Server:
         return len(self._open)
 
     def status(self, _path: str) -> int:
-        """Of the answer to a path."""
+        """Returns the status of the answer to a path."""
         return 200
 
     async def start(self) -> None:

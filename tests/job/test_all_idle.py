@@ -57,7 +57,7 @@ def take(ctx: ms.Context[None], e: Noted, count: Count) -> None:
 
 @pytest.fixture
 def warm() -> Iterator[Warm]:
-    """Of its own, because the service is a file of its own."""
+    """The tests have a process of their own, because the service is a file of its own."""
     own = Warm()
     yield own
     own.close()

@@ -11,7 +11,7 @@ from tests.reference.model import SESSION, USER, WALLET, encode
 
 
 def states(setup: Setup) -> dict[str, str]:
-    """Of the input topics' one partition, as the last finished batch has them."""
+    """Returns the state of the input topics' one partition, as the last finished batch has them."""
     checkpoint = Checkpoint(str(setup.checkpoint))
     last = checkpoint.last_committed()
     if last < 0:

@@ -47,7 +47,7 @@ class Told:
         self.config.write_text(json.dumps({"transport": transport}))  # YAML includes JSON
 
     def runs(self, setup: Setup) -> list[Run]:
-        """Of one job, in their order."""
+        """Returns the runs of one job, in their order."""
         by_run: dict[str, list[dict[str, Any]]] = {}
         for line in self.file.read_text().splitlines():
             event = checked(json.loads(line))

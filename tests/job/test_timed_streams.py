@@ -62,7 +62,7 @@ class Chain:
         return [f"{self.module}:{service}" for service in services]
 
     def arguments(self, checkpoint: str, services: list[str], *more: object) -> list[str]:
-        """Of a run."""
+        """Returns the arguments of a run."""
         arguments = (
             *("run", *self.names(*services), "--bootstrap-servers", self.broker.bootstrap_servers, "--quiet"),
             *("--checkpoint", self.folder / checkpoint, "--topic-partitions", "4", *more),

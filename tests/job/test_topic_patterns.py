@@ -104,7 +104,8 @@ def records(topics: dict[str, int], begin: int, n: int, ends: dict[tuple[str, in
 
 
 def sums_of(sent: list[Sent]) -> dict[str, list[tuple[int, int]]]:
-    """By customer, in order: the sums and their last summand, as the service puts them out; independent of it."""
+    """Returns, by customer and in order, the sums and their last summand, as the service puts them out; independent of
+    it."""
     made: dict[str, list[tuple[int, int]]] = defaultdict(list)
     totals: dict[str, int] = defaultdict(int)
     due: dict[str, int] = {}

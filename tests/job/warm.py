@@ -38,7 +38,7 @@ class Warm:
 
     @property
     def pid(self) -> int | None:
-        """Of its process, which is the id of the session of all that it starts; None: it does not run."""
+        """The id of its process, which is the id of the session of all that it starts; None: it does not run."""
         return None if self._process is None or self._process.poll() is not None else self._process.pid
 
     def run(self, arguments: Sequence[str], folder: Path, deadline_s: float, module: str = MONEYSTATE) -> int:

@@ -49,7 +49,7 @@ class Cluster:
             return None
 
     def names(self) -> set[str]:
-        """Of the topics of this prefix, in full."""
+        """Returns the names of the topics of this prefix, in full."""
         return {name for name in self.admin.list_topics(timeout=FLUSH_S).topics if name.startswith(self.prefix)}
 
     def partitions(self, name: str) -> int:

@@ -1,4 +1,4 @@
-"""Of several runs of one application only the last one writes, whatever processes retry what they have begun."""
+"""Only the last of several runs of one application writes, whatever processes retry what they have begun."""
 
 from __future__ import annotations
 

@@ -214,7 +214,7 @@ def java_partition(key: bytes, partitions: int) -> int:
 
 
 def test_output_is_partitioned_as_java_clients_do_it(cluster: Cluster) -> None:
-    # of Kafka's own UtilsTest
+    # These cases are those of Kafka's own UtilsTest.
     assert [java_partition(key, 1 << 31) for key in (b"21", b"foobar", b"abc")] == [
         n & 0x7FFFFFFF for n in (-973932308, -790332482, 479470107)
     ]

@@ -147,7 +147,7 @@ class Lives:
         ]
 
     def arguments(self, checkpoint: Path, services: list[str], *more: str) -> list[str]:
-        """Of a run."""
+        """Returns the arguments of a run."""
         formats = IN_JSON if ORDERS in services else IN_JSON[:2]
         rules = RULES if ORDERS in services else RULES[:2]
         return ["run", *self.local, *services, *rules, *formats, *self.flags(checkpoint, *more)]

@@ -219,7 +219,7 @@ def scripted(*answers: HttpAnswer, then: HttpAnswer) -> Behaviour:
 
 
 def outcomes(replies: Iterable[Reply]) -> dict[str, str]:
-    """By money id."""
+    """Returns the outcomes by money id."""
     return {reply.money: reply.outcome for reply in replies}
 
 

@@ -45,7 +45,7 @@ class Contract(NamedTuple):
         return header_pb2.At(version=version)
 
     def path(self, call: str) -> str:
-        """Of a call by the name that a client gives it."""
+        """Looks a call's path up by the client's name for it."""
         service = next(name for name in self.services if name.endswith("." + call.partition(".")[0]))
         return f"/{service}/{call.partition('.')[2]}"
 

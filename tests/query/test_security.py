@@ -44,7 +44,7 @@ def guarded(broker: DevBroker, pki: Pki, audit: Path, tmp_path_factory: pytest.T
 
 
 def files(pki: Pki, scope: str = ALL_SCOPES, **claims: Any) -> dict[str, str]:
-    """Of a client that has all that is asked for."""
+    """Returns the flags of a client that has all that is asked for."""
     claims = {"aud": "moneystate", "iss": "tests", **claims}
     token = pki.token_file(scope, **claims)
     return {"ca": pki.ca, "cert": pki.client_cert, "key": pki.client_key, "token_file": token}

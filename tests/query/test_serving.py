@@ -77,7 +77,7 @@ def busy_workers(server: Server) -> int:
 
 
 def samples(port: int) -> dict[tuple[str, str, str], float]:
-    """By name, method and code."""
+    """Returns the samples by name, method and code."""
     return {(s.name, s.labels.get("method", ""), s.labels.get("code", "")): s.value for s in scraped(port).samples()}
 
 

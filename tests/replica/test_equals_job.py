@@ -23,7 +23,7 @@ PINNED = (3, 6, 9)
 
 
 def views(sim: Simulation) -> dict[str, UserView]:
-    """Of all users, from the job's own entries."""
+    """Returns the views of all users, from the job's own entries."""
     there = {
         entry_of(key)[1]: value
         for state in sim.states

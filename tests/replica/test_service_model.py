@@ -42,7 +42,7 @@ SELLERS = ["", "a", "ab", "b", "é", "\x00"]
 
 
 class Entries:
-    """Of one version (`moneystate.api.entry_view.ReadEntries`)."""
+    """The entries of one version (`moneystate.api.entry_view.ReadEntries`)."""
 
     def __init__(self, entries: dict[bytes, bytes]) -> None:
         self.entries = entries

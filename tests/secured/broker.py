@@ -157,7 +157,7 @@ class Secured:
             future.result()
 
     def flags(self, mechanism: str, principal: str) -> list[str]:
-        """Of a command that is to talk to the broker as `principal`."""
+        """Returns the flags of a command that is to talk to the broker as `principal`."""
         path = self.folder / f"{principal}-{mechanism}.properties"
         secret = self.folder / f"{principal}.secret"
         secret.write_text(self.secrets[principal] + "\n")

@@ -106,15 +106,15 @@ class Live:
         ]
 
     def place(self, folder: str, service: str = "") -> Path:
-        """Of what `folder` has for each service. One by itself has no folder of its own."""
+        """Returns the place of what `folder` has for each service. One by itself has no folder of its own."""
         return self.folder / folder / (service if service or len(SERVICES) > 1 else SERVICES[0])
 
     def offline(self, command: str, service: str, *more: str) -> list[str]:
         return [*command.split(), "--checkpoint", str(self.place("first", service)), "--json", "--quiet", *more]
 
     def outputs(self, topic: str, case: Case, read: Read) -> dict[str, list[Any]]:
-        """By key. Marks of timed streams have none, nor has what customers write to a topic of both. A timed stream is
-        in the order of its places: with other key groups a key has another partition."""
+        """Returns the outputs by key. Marks of timed streams have none, nor has what customers write to a topic of
+        both. A timed stream is in the order of its places: with other key groups a key has another partition."""
         made: dict[str, list[Any]] = defaultdict(list)
         for r in sorted(read(topic), key=lambda r: dict(r.headers).get(PLACE) or b""):
             if r.key:

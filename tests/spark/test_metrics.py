@@ -29,7 +29,7 @@ JOB = "moneystate_job_"
 
 
 def plan(**states: tuple[int, str]) -> Plan:
-    """By topic with its partition, as `wallet_events_0`: end and state."""
+    """Makes a plan by topic with its partition, as `wallet_events_0`: end and state."""
     partitions = {}
     for place, (end, state) in states.items():
         topic, _, number = place.replace("_", "-").rpartition("-")

@@ -150,7 +150,7 @@ def client(shared: Daemon, spec: SinkSpec) -> Client:
 
 @pytest.fixture
 def mortal(spec: SinkSpec) -> Iterator[Client]:
-    """Of a daemon that a test may kill."""
+    """Yields the client of a daemon that a test may kill."""
     with started() as daemon:
         yield Client(daemon, spec)
 

@@ -24,7 +24,7 @@ SPARK_JARS: Final = Path(pyspark.__file__).parent / "jars"
 VERSION: Final = next(SPARK_JARS.glob("hadoop-client-api-*.jar")).stem.removeprefix("hadoop-client-api-")
 ARTIFACTS: Final = [
     Artifact("org.apache.hadoop", "hadoop-client-minicluster", VERSION, alone=True),
-    # of its test classes
+    # Its test classes need these.
     Artifact("org.junit.jupiter", "junit-jupiter-api", "5.13.4", alone=True),
     Artifact("org.junit.platform", "junit-platform-commons", "1.13.4", alone=True),
     Artifact("org.opentest4j", "opentest4j", "1.3.0", alone=True),

@@ -59,7 +59,7 @@ class Receiver:
         }
 
     def events(self) -> list[dict[str, Any]]:
-        """Of OpenLineage, checked."""
+        """Returns the events of OpenLineage, checked."""
         return [checked(json.loads(body)) for path, body in list(self.bodies) if path == "/api/v1/lineage"]
 
     def spans(self) -> list[Received]:

@@ -93,7 +93,7 @@ def test_only_http_carries_traces(monkeypatch: pytest.MonkeyPatch, capfd: pytest
 
 
 def test_without_the_flags_neither_library_is_loaded() -> None:
-    """By the command line, a job and a worker of the query server."""
+    """Neither the command line loads them, nor a job and a worker of the query server."""
     modules = "moneystate.cli.main, moneystate.cli.tree, moneystate.serving.worker, moneystate.spark.job"
     all_commands = "list(moneystate.cli.tree.Commands().values())"
     check = f"import sys, {modules}; {all_commands}; print([n for n in {LIBRARIES} if n in sys.modules])"

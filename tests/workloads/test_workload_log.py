@@ -9,7 +9,7 @@ from tests.workloads.workload_log import workload_log
 
 FLAGS = ("--events", "2000", "--users", "50", "--seed", "7", "--partitions", "2", "--flush-marker")
 ODDITIES = ("--garbage", "0.01", "--odd", "0.02", "--future", "0.01", "--repeat-sessions", "0.2", "--late", "0.02")
-# of the values in the order of sending: changes only where the generator does
+# The digest of the values in the order of sending: it changes only where the generator does.
 DIGEST = "635bb9fdd6abeff19e45280a27aa94307d44913c61742331ec09c5e3f18371fb"
 
 

@@ -54,7 +54,7 @@ class Table:
         return id in self._rows
 
     def items(self) -> Iterator[tuple[str, bytes]]:
-        """By id."""
+        """Yields the rows by id."""
         for id, row in sorted(self._rows.items()):
             if row.value is not None:
                 yield id, row.value

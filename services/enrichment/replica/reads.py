@@ -36,8 +36,8 @@ class Snapshot(Protocol):
         ...
 
     def find(self, owner: bytes, expired_ms: int | None = None) -> UserView | None:
-        """Like `user`, by the UTF-8 of the id. None: there is no such user. Items that have expired by `expired_ms`
-        are left out; None: by the version's watermark."""
+        """Works like `user`, by the UTF-8 of the id. None: there is no such user. Items that have expired by
+        `expired_ms` are left out; None: by the version's watermark."""
         ...
 
     def user(self, user_id: str) -> UserView:

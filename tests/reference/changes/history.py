@@ -307,5 +307,5 @@ def partition_of(message: Message) -> tuple[str, int]:
 
 
 def half(message: Message) -> int:
-    """Of two partitions, by the key."""
+    """Chooses one of two partitions by the key."""
     return len(str(message.key)) % 2 if message.key is not None else 0

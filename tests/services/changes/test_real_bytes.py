@@ -30,7 +30,7 @@ def scenario(letter: str) -> list[tuple[int, Message]]:
 
 
 def told(driver: Driver) -> list[tuple[str, str, list[str]]]:
-    """Of each event: its key, its type, and the rows that it tells."""
+    """Returns, for each event, its key, its type, and the rows that it tells."""
     return [(key, event["type"], [f"{op} {table}" for table, op, _ in event["rows"]]) for key, event in driver.keyed()]
 
 

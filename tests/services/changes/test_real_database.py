@@ -115,7 +115,7 @@ def send(bench: Bench, servers: str, changes: ChangesService) -> None:
 
 
 def arrived(servers: str, topics: list[str]) -> list[LogRecord]:
-    """By the broker's time."""
+    """Returns the records by the broker's time."""
     return sorted(read_log(servers, topics)[0], key=lambda record: record.timestamp_ms or 0)
 
 

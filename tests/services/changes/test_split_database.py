@@ -64,8 +64,8 @@ course = {{ table = "course", columns = ["course_id"] }}
 
 
 def split_connector(database: str, dsn: str, region: str) -> Connector:
-    """Of the rows of one region. The filter of the publication does not hold for the first snapshot, which has its
-    own."""
+    """Makes the connector of the rows of one region. The filter of the publication does not hold for the first
+    snapshot, which has its own."""
     settings = {"topic.prefix": f"{region}.uni", "topic.heartbeat.prefix": f"{region}.heartbeat"}
     settings["topic.creation.transaction.include"] = rf"{region}\.uni\.transaction"
     settings["publication.autocreate.mode"] = "disabled"

@@ -133,7 +133,7 @@ class University:
         self.release(planned)
 
     def release(self, planned: Transaction) -> None:
-        """Of a transaction that has ended."""
+        """Releases what a transaction that has ended held."""
         self._held -= planned.held
         self._shared -= planned.shared
 

@@ -140,7 +140,7 @@ class Workload:
 
 
 def headers_of(e: Sent) -> dict[str, bytes | None]:
-    """Of its Kafka record. The topic PLAIN has all but the source in the body."""
+    """Returns the headers of its Kafka record. The topic PLAIN has all but the source in the body."""
     if e.topic == PLAIN:
         return {"origin": e.source.encode()} if e.source else {}
     given = {"id": e.id, "source": e.source, "type": e.type, "tenant": e.tenant, "department": e.department}

@@ -10,7 +10,7 @@ import pytest
 from services.entities.merge import Merge, Stamp, cause_and_time, command_stamp, event_stamp
 from tests.services.entities.naive import Write, in_order, patched
 
-# Of each kind at each depth: a value, null, an object, an empty one, and what is below it.
+# Bodies of each kind at each depth: a value, null, an object, an empty one, and what is below it.
 BODIES: list[dict[str, Any]] = [
     {"a": 1},
     {"a": None},

@@ -262,7 +262,7 @@ def answered(printed: str) -> list[tuple[str, str, str]]:
 
 
 def percents(read: Read) -> list[str]:
-    """Of the intervals of a pair, the latest first."""
+    """Returns the percents of the intervals of a pair, the latest first."""
     latest = {r.key: json.loads(r.value or b"") for r in read("reconciliation-completeness")}
     mine = [record for record in latest.values() if record["pair"] == PAIR]
     return [percent_text(r["percent"]) for r in sorted(mine, key=lambda r: str(r["intervalStart"]), reverse=True)]

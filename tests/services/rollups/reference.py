@@ -58,7 +58,7 @@ class Logged(NamedTuple):
 
 @lru_cache(4096)
 def first_instants(zone: str, year: int) -> list[int]:
-    """Of all local dates of three years, in minutes of search."""
+    """Finds the first instants of all local dates of three years, in minutes of search."""
     tz, result, known = ZoneInfo(zone), [], set[date]()
     at = datetime(year - 1, 12, 28, tzinfo=UTC)
     while at < datetime(year + 1, 1, 5, tzinfo=UTC):

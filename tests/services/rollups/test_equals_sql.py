@@ -63,7 +63,7 @@ FROM tiers GROUP BY tier, device, bucket, metric
 
 
 def in_sql(folder: Path, config: Config, log: list[tuple[int, Reading]]) -> dict[tuple[str, ...], dict[str, Any]]:
-    """By tier, device, bucket and metric. The bucket of a day is its date, of others its start."""
+    """Returns the results by tier, device, bucket and metric. The bucket of a day is its date, of others its start."""
     with (folder / "readings.json").open("w") as file:
         for arrival, e in log:
             for metric, value in e.metrics.items():

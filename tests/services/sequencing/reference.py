@@ -49,7 +49,7 @@ class Logged:
 
 @dataclass
 class Results:
-    """By stream: the records of each topic; of all: reasons of dead letters by place, and counts."""
+    """Has the records of each topic by stream, and of all streams the reasons of dead letters by place, and counts."""
 
     output: dict[str, list[Any]] = field(default_factory=dict)
     requests: dict[str, list[Any]] = field(default_factory=dict)

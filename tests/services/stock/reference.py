@@ -75,7 +75,7 @@ class Held:
 
 @dataclass
 class Change:
-    """Of what is on hand of a sku."""
+    """A change of what is on hand of a sku."""
 
     pool: str
     sku: str
@@ -286,7 +286,7 @@ class Ledger:
 
 
 def added_up(lines: list[Line]) -> dict[str, int]:
-    """By sku, in the order in which each is first named."""
+    """Adds the quantities up by sku, in the order in which each is first named."""
     sums: dict[str, int] = {}
     for line in lines:
         sums[line.sku] = sums.get(line.sku, 0) + line.quantity

@@ -74,7 +74,7 @@ def test_nothing_is_oversold_and_nothing_refused_while_it_is_there() -> None:
 
 
 def largest_records(reservations: int) -> tuple[int, int]:
-    """Of the state of one pool, the platform's own entries included, and of the outputs."""
+    """Measures the state of one pool, the platform's own entries included, and of the outputs."""
     ledger = StockService(Config())
     bench = Bench(ledger.service, key_groups=1, cuts="one")
     skus = [f"sku{n}" for n in range(reservations)]

@@ -26,7 +26,7 @@ CONFIG = Config(command_retention_ms=2_000, reservation_retention_ms=3_000, orde
 
 
 def logs_of(bench: Bench, name: str, topic: str) -> list[list[Any]]:
-    """By partition: the records of a topic as they stand in a service's log, with heartbeats."""
+    """Returns, by partition, the records of a topic as they stand in a service's log, with heartbeats."""
     member = bench._member(name)
     code = member.topics[topic].code
     logs: dict[int, list[Any]] = {}
