@@ -12,6 +12,7 @@ LOOKUP: Final = "moneystate_lookup_"
 QUERY: Final = "moneystate_query_"
 REPLICA: Final = "moneystate_replica_"
 INGEST: Final = "moneystate_ingest_"
+DELIVER: Final = "moneystate_deliver_"
 CRITICAL, WARNING = "critical", "warning"
 
 
@@ -111,5 +112,26 @@ RULES: Final = (
     Rule(
         "MoneystateIngestSlow", Quantile(0.99, INGEST + "request_seconds", 0.5, by="instance"), WARNING,
         "A hundredth of the requests to {instance} take {value} or more.", 10,
+    ),
+    Rule(
+        "MoneystateDeliveriesBehind", Gauge(Selected(DELIVER + "behind_seconds"), ">", 60), WARNING,
+        "The worker {instance} has not taken deliveries that are {value} old.", 5,
+    ),
+    Rule(
+        "MoneystateDeliveriesUndelivered",
+        Share(
+            Selected(DELIVER + "outcomes_total", "outcome", ("DEAD", "OVERFLOW")),
+            Selected(DELIVER + "outcomes_total"), 0.05,
+        ),
+        WARNING, "More than 5% of the messages end undelivered.", 5,
+    ),
+    Rule(
+        "MoneystateDeliveryConnectionsScarce", Gauge(Selected(DELIVER + "connections_scarce"), "==", 1), WARNING,
+        "The worker {instance} holds half of its connections, so each endpoint has only one.", 15,
+    ),
+    Rule(
+        "MoneystateDeliveryTransactionsAbort",
+        Counted("increase", Selected(DELIVER + "transactions_total", "end", ("aborted",)), 15, ">", 3),
+        WARNING, "{instance} aborts transactions of deliveries again and again.",
     ),
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,21 +14,28 @@ from moneystate.deliver.attempts import Answer
 from moneystate.deliver.outcomes import Outcome
 
 PREFIX: Final = "moneystate_deliver_"
+WORST: Final = 20
 SECONDS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 
 
 @dataclass(frozen=True)
 class Standing:
-    """What a worker has at the moment. `stopped`: endpoints whose breakers are not closed."""
+    """What a worker has at the moment. `stopped`: endpoints whose breakers are not closed; `behind_s`: how long ago the
+    router wrote the first delivery that this worker has read and not taken yet; `worst`: the endpoints with the most
+    that is pending."""
 
     partitions: int
     pending: int
     in_flight: int
     stopped: int
+    connections: int
+    is_scarce: bool
+    behind_s: float = 0.0
+    worst: Sequence[tuple[str, int]] = ()
 
 
 class Metrics(Collector):
-    """Endpoints are no labels, as there may be thousands."""
+    """Only the worst endpoints are labels, as there may be thousands."""
 
     def __init__(self, standing: Callable[[], Standing]) -> None:
         self.standing = standing
@@ -53,3 +60,14 @@ class Metrics(Collector):
         yield GaugeMetricFamily(
             f"{PREFIX}endpoints_stopped", "Endpoints with an open or disabled breaker.", its.stopped
         )
+        yield GaugeMetricFamily(f"{PREFIX}connections", "Connections that are held.", its.connections)
+        yield GaugeMetricFamily(f"{PREFIX}connections_scarce", "1: half of them or more are held.", its.is_scarce)
+        yield GaugeMetricFamily(
+            f"{PREFIX}behind_seconds", "Age of the first delivery that was read and not taken.", its.behind_s
+        )
+        worst = GaugeMetricFamily(
+            f"{PREFIX}endpoint_pending", f"Pending of the {WORST} endpoints with the most.", labels=["endpoint"]
+        )
+        for endpoint_id, pending in its.worst:
+            worst.add_metric([endpoint_id], pending)
+        yield worst

@@ -9,6 +9,7 @@ read in a thread of their own.
 from __future__ import annotations
 
 import asyncio
+import heapq
 import random
 import secrets as random_ids
 import time
@@ -29,7 +30,7 @@ from moneystate.deliver.breaker import Breaker, Status
 from moneystate.deliver.command_reader import CommandReader
 from moneystate.deliver.dispatcher import Changes, Dispatcher
 from moneystate.deliver.history import COMMANDS, RECORD_BYTES, Command, Ended, NotARecord, Resume
-from moneystate.deliver.metrics import Metrics, Standing
+from moneystate.deliver.metrics import WORST, Metrics, Standing
 from moneystate.deliver.obeying import Obeyer
 from moneystate.deliver.pending import Queued
 from moneystate.deliver.pending_store import PendingStore
@@ -136,9 +137,17 @@ class Worker:
         return Health(True, "ready")
 
     def standing(self) -> Standing:
-        queues = [queue for own in list(self.partitions.values()) for queue in list(own.dispatcher.endpoints.values())]
-        stopped = sum(queue.breaker.status is not Status.CLOSED for queue in queues)
-        return Standing(len(self.partitions), sum(queue.count for queue in queues), len(self.requests), stopped)
+        """Another thread may call it."""
+        owned = list(self.partitions.values())
+        queues = [queue for own in owned for queue in list(own.dispatcher.endpoints.values())]
+        waiting = [routed_ms for own in owned for _, routed_ms, _ in list(own.held)[:1]]
+        worst = heapq.nlargest(WORST, ((queue.endpoint_id, queue.count) for queue in queues), key=lambda its: its[1])
+        connections = self.sender.connections
+        return Standing(
+            len(owned), sum(queue.count for queue in queues), len(self.requests),
+            sum(queue.breaker.status is not Status.CLOSED for queue in queues), connections.held, connections.is_scarce,
+            max(0.0, (_now_ms() - min(waiting)) / 1_000) if waiting else 0.0, [its for its in worst if its[1]],
+        )  # fmt: skip
 
     async def run(self) -> None:
         """Runs until `stop`; requests that are under way then get a second to end. Raises MoneystateError."""

@@ -16,7 +16,10 @@ from moneystate.deliver.status_events import EVENTS
 from moneystate.devbroker import DevBroker
 from tests.deliver.workers import WITHIN_S, Site, numbers_in
 from tests.kafka.logs import Cluster
+from tests.ops.rules import used
+from tests.ports import free_port
 from tests.reference.kafka_log import read_log
+from tests.scrape import health, scraped
 from tests.waiting import until
 
 QUICK = ("--kafka-config", "session.timeout.ms=6000")  # the least that a broker takes
@@ -37,11 +40,15 @@ def test_singles_and_batches_are_delivered_and_refused_ones_are_undelivered(site
     site.subscription("batch", "good", mode="batch", maxMessages=10, maxWaitMs=200)
     site.subscription("refused", "picky")
     site.subscription("cancelled", "gone")
-    worker = site.worker()
+    port = free_port()
+    worker = site.worker("--metrics-port", str(port))
+    until(lambda: health(port)[0] == 200, worker.err, WITHIN_S)
     site.send("single", "good", 20)
     site.send("batch", "good", 25)
     site.send("refused", "picky", 1, TOO_OLD_MS)
     site.send("cancelled", "gone", 1)
+    until(lambda: scraped(port).values("moneystate_deliver_endpoint_pending") == {("gone",): 1}, worker.err, WITHIN_S)
+    assert scraped(port).names() >= used("moneystate_deliver_")
     until(lambda: len(site.outcomes()) == 46, worker.err, WITHIN_S)
     assert {one.headers["content-type"] for one in site.receiver.journal if one.path == "/ok"} == {
         "application/json", "application/cloudevents-batch+json",

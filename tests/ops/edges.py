@@ -1,4 +1,4 @@
-"""A loader of a table and an ingest server, minute by minute, for the tests of their alerts."""
+"""A loader of a table, an ingest server and a worker of deliveries, minute by minute, for the tests of their alerts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import cast
 
 from prometheus_client.registry import Collector
 
+from moneystate.deliver.metrics import Metrics as DeliverMetrics
+from moneystate.deliver.metrics import Standing
 from moneystate.errors import SourceError
 from moneystate.ingest.metrics import Metrics as IngestMetrics
 from moneystate.monitoring import Pulse
@@ -37,6 +39,23 @@ class Table:
     def wait(self, timeout_s: float | None = None) -> bool:
         """As `Stopped`: one look, and the run ends."""
         return True
+
+
+class Deliver:
+    """Real metrics of a worker of deliveries."""
+
+    def __init__(self) -> None:
+        self.behind_s, self.is_scarce = 0.0, False
+        self.metrics = DeliverMetrics(self._standing)
+
+    def _standing(self) -> Standing:
+        return Standing(1, 5, 5, 0, 10, self.is_scarce, self.behind_s, [("e1", 5)])
+
+    def minute(self, messages: int, dead: int, aborted: int) -> None:
+        self.metrics.outcomes.labels("DELIVERED").inc(messages - dead)
+        self.metrics.outcomes.labels("DEAD").inc(dead)
+        self.metrics.transactions.labels("committed").inc()
+        self.metrics.transactions.labels("aborted").inc(aborted)
 
 
 class Ingest:

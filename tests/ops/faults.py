@@ -61,6 +61,10 @@ class World:
     reaches_kafka: bool = True
     not_taken: int = 0  # requests to the ingest server that end as QUEUE_FULL
     ingest_s: float = 0.004
+    deliveries_behind_s: float = 0.5
+    connections_scarce: bool = False
+    dead: int = 0
+    deliveries_aborted: int = 0
 
     minute: int = 0
     now_s: float = 1_000_000.0
@@ -73,6 +77,7 @@ class World:
         self.lookup, self.replica = LookupMetrics(), serving.Metrics()
         self.lookup.watch(lambda: 1, lambda: self.oldest_s)
         self.table, self.ingest = edges.Table(lambda: self.now_s, rules.STEP_S), edges.Ingest()
+        self.deliver = edges.Deliver()
         self.counts: defaultdict[str, int] = defaultdict(int)
 
     def live(self, minutes: int) -> rules.Series:
@@ -87,6 +92,8 @@ class World:
             self.table.fails, self.ingest.reaches_kafka = self.load_fails, self.reaches_kafka
             self.table.minute()
             self.ingest.minute(A_MINUTE, self.not_taken, self.ingest_s)
+            self.deliver.behind_s, self.deliver.is_scarce = self.deliveries_behind_s, self.connections_scarce
+            self.deliver.minute(A_MINUTE, self.dead, self.deliveries_aborted)
             self._scrape()
             self.minute += 1
         return self.series
@@ -137,6 +144,7 @@ class World:
             "replica": self.replica.registry,
             "table": self.table.metrics,
             "ingest": self.ingest.metrics,
+            "deliver": self.deliver.metrics.registry,
         }
         for command, collector in collectors.items():
             place = {"job": f"moneystate-{command}", "instance": command}
@@ -180,9 +188,21 @@ FAULTS: list[tuple[dict[str, Any], set[str]]] = [
     ({"reaches_kafka": False, "not_taken": A_MINUTE}, {"MoneystateIngestWithoutKafka"}),
     ({"not_taken": 2}, {"MoneystateIngestRefuses"}),
     ({"ingest_s": 0.9}, {"MoneystateIngestSlow"}),
+    ({"deliveries_behind_s": 90}, {"MoneystateDeliveriesBehind"}),
+    ({"dead": 6}, {"MoneystateDeliveriesUndelivered"}),
+    ({"connections_scarce": True}, {"MoneystateDeliveryConnectionsScarce"}),
+    ({"deliveries_aborted": 1}, {"MoneystateDeliveryTransactionsAbort"}),
 ]  # fmt: skip
 # Some of it is normal: below each threshold nothing fires.
 NORMAL: list[dict[str, Any]] = [
-    {"dead_letters": 1, "late": 5, "failed": 5, "refused": 1, "not_taken": 1},
-    {"lag_s": 800, "oldest_s": 100, "behind_s": 50, "batch_s": 9, "query_s": 0.09, "ingest_s": 0.09},
+    {"dead_letters": 1, "late": 5, "failed": 5, "refused": 1, "not_taken": 1, "dead": 5},
+    {
+        "lag_s": 800,
+        "oldest_s": 100,
+        "behind_s": 50,
+        "batch_s": 9,
+        "query_s": 0.09,
+        "ingest_s": 0.09,
+        "deliveries_behind_s": 50,
+    },
 ]

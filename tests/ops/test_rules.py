@@ -30,11 +30,11 @@ def test_each_alert_points_to_its_section_of_the_runbook() -> None:
 def test_the_dashboard_and_the_rules_use_metrics_of_all_commands() -> None:
     """Whether a command has them is asked of real ones: test_heartbeat.py, test_command.py and test_serving.py.
 
-    The tests of `table load` and of `ingest` ask theirs.
+    The tests of `table load`, `ingest` and `deliver` ask theirs.
     """
     prefixes = (
         "moneystate_job_", "moneystate_lookup_", "moneystate_replica_", "moneystate_query_", "moneystate_table_",
-        "moneystate_ingest_",
+        "moneystate_ingest_", "moneystate_deliver_",
     )  # fmt: skip
     for prefix in prefixes:
         assert len(rules.used(prefix)) > 1, prefix
