@@ -90,9 +90,7 @@ def ask(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="ARGUMENT",
-            help="Arguments of the query, by place or NAME=VALUE.",
-            autocompletion=complete_word,
+            metavar="ARGUMENT", help="Arguments of the query, by place or NAME=VALUE.", autocompletion=complete_word
         ),
     ] = None,
     at_version: AtVersion = "",

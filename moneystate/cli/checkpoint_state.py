@@ -30,9 +30,7 @@ from moneystate.cli.options import (
     Quiet,
     SameKeyGroups,
 )
-from moneystate.cli.options import (
-    Savepoint as SavepointFolder,
-)
+from moneystate.cli.options import Savepoint as SavepointFolder
 from moneystate.cli.savepoint_progress import PHASE, counting
 from moneystate.cli.state_query import parse_at
 from moneystate.cli.tables import print_fields
@@ -160,13 +158,7 @@ def fingerprint(place: Place, connect: Connect, flags: StateFlags) -> None:
             typer.echo(m.fingerprint)
 
 
-def compare_states(
-    one: Place,
-    other: Place,
-    connect: Connect,
-    flags: StateFlags,
-    limit: Limit = 20,
-) -> None:
+def compare_states(one: Place, other: Place, connect: Connect, flags: StateFlags, limit: Limit = 20) -> None:
     """Show the differences of two states.
 
     If one of them is a server, only the users are compared. --dedup-ttl is used only if both are servers. The command

@@ -26,12 +26,7 @@ from moneystate.cli.command import add
 from moneystate.cli.flag_groups import KafkaFlags, SparkFlags
 from moneystate.cli.job_kinds import kind_of
 from moneystate.cli.option import NUMBER, Panel, check_given, flagged, option
-from moneystate.cli.options import (
-    BootstrapServers,
-    CheckpointFolder,
-    Json,
-    PlainService,
-)
+from moneystate.cli.options import BootstrapServers, CheckpointFolder, Json, PlainService
 from moneystate.cli.tables import print_table
 from moneystate.engine import plan as plans
 from moneystate.engine.plan import STATE_VERSION

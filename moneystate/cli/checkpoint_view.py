@@ -12,10 +12,7 @@ from moneystate.api import exact_json
 from moneystate.cli.tables import print_fields, print_table
 from moneystate.ports.state import Row
 
-ENGINE_TITLES = {
-    "buffered": "events that the watermark has not passed",
-    "timers": "timers",
-}
+ENGINE_TITLES = {"buffered": "events that the watermark has not passed", "timers": "timers"}
 
 
 def print_job(seen: Row) -> None:

@@ -62,18 +62,12 @@ def connecting(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _connected(
-    client_flags: ClientFlags,
-    address: Address = DEFAULT_ADDRESS,
-    timeout: Timeout = "10s",
-    traces: Traces = False,
+    client_flags: ClientFlags, address: Address = DEFAULT_ADDRESS, timeout: Timeout = "10s", traces: Traces = False
 ) -> Connected:
     return _opened(_target(address, client_flags), timeout, "--address", traces)
 
 
-def _connecting(
-    client_flags: ClientFlags,
-    timeout: Timeout = "10s",
-) -> Connect:
+def _connecting(client_flags: ClientFlags, timeout: Timeout = "10s") -> Connect:
     @contextmanager
     def connect(address: str) -> Iterator[Client]:
         try:

@@ -16,12 +16,7 @@ from moneystate.cli.flag_groups import KafkaFlags, SecurityFlags
 from moneystate.cli.known_services import KNOWN
 from moneystate.cli.oidc_flags import OidcFlags
 from moneystate.cli.option import ADDRESS, NUMBER, PATH, PATH_OR_URI, Panel, check_given, option, pairs, repeated
-from moneystate.cli.options import (
-    BootstrapServers,
-    Listen,
-    SchemaRegistry,
-    TopicPrefix,
-)
+from moneystate.cli.options import BootstrapServers, Listen, SchemaRegistry, TopicPrefix
 from moneystate.cli.service_config import config_file, service_tables
 from moneystate.console import process
 from moneystate.console.compared_states import savepoints_of

@@ -17,14 +17,7 @@ from moneystate.api.iso_time import from_ms
 from moneystate.cli.command import add, new_group
 from moneystate.cli.flag_groups import KafkaFlags
 from moneystate.cli.option import TIME, Panel, flagged, option
-from moneystate.cli.options import (
-    BootstrapServers,
-    Json,
-    Limit,
-    PlainService,
-    Quiet,
-    TopicPrefix,
-)
+from moneystate.cli.options import BootstrapServers, Json, Limit, PlainService, Quiet, TopicPrefix
 from moneystate.cli.service_broker import reach
 from moneystate.cli.tables import Cell, print_fields, print_table
 from moneystate.cli.times import parse_time_ms

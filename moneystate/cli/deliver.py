@@ -12,14 +12,7 @@ from moneystate import log
 from moneystate.cli.flag_groups import KafkaFlags, MetricsFlags, NewTopicFlags, SecurityFlags
 from moneystate.cli.known_services import KNOWN
 from moneystate.cli.option import NUMBER, PATH, Panel, check_given, option, repeated
-from moneystate.cli.options import (
-    BootstrapServers,
-    CreateTopics,
-    Listen,
-    TopicPrefix,
-    audit_target,
-    consumer_group,
-)
+from moneystate.cli.options import BootstrapServers, CreateTopics, Listen, TopicPrefix, audit_target, consumer_group
 from moneystate.deliver.interface.options import InterfaceOptions, Security
 from moneystate.deliver.process import DeliverOptions, made_worker, prepare
 from moneystate.errors import ConfigError
@@ -62,10 +55,7 @@ def deliver(
     max_connections: Annotated[
         int, option("max-connections", "Connections to endpoints at the same time.", Panel.limits, NUMBER, least=1)
     ] = 1_000,
-    index: Annotated[
-        str,
-        option("index", "Folder of the index on disk.", Panel.run, PATH, shown="temporary"),
-    ] = "",
+    index: Annotated[str, option("index", "Folder of the index on disk.", Panel.run, PATH, shown="temporary")] = "",
     create_topics: CreateTopics = True,
     listen: Listen = "",
     audit_log: Annotated[str, audit_target("none")] = "",

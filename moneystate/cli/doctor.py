@@ -16,11 +16,7 @@ from moneystate.cli.findings_view import end_with_errors, show_findings
 from moneystate.cli.flag_groups import RuleFlags, SessionFlags
 from moneystate.cli.job_flags import job_options
 from moneystate.cli.option import flagged
-from moneystate.cli.options import (
-    Format,
-    Json,
-    ReplicaFolder,
-)
+from moneystate.cli.options import Format, Json, ReplicaFolder
 from moneystate.cli.rule_flags import Given, parted
 from moneystate.cli.service_jobs import OnError, OnErrorFlag, Prepared, Services, prepare_services
 from moneystate.errors import ConfigError

@@ -45,8 +45,7 @@ def heartbeat(
     kafka_flags: KafkaFlags,
     topic_prefix: TopicPrefix = "",
     after: Annotated[
-        str,
-        option("after", "A partition without a record for this long gets a heartbeat.", Panel.run, DURATION),
+        str, option("after", "A partition without a record for this long gets a heartbeat.", Panel.run, DURATION)
     ] = "5s",
     allowance: Annotated[
         str,

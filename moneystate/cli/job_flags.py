@@ -56,10 +56,7 @@ def job_options(
     idle_timeout: Annotated[
         str,
         option(
-            "idle-timeout",
-            "In a live run, a partition without new records for this long is idle.",
-            Panel.run,
-            DURATION,
+            "idle-timeout", "In a live run, a partition without new records for this long is idle.", Panel.run, DURATION
         ),
     ] = "30s",
     broker_skew: Annotated[
@@ -94,8 +91,7 @@ def job_options(
         ),
     ] = "",
     finish_batch: Annotated[
-        bool,
-        option("finish-batch", "Only run the unfinished batch, with the rules of its plan.", Panel.run),
+        bool, option("finish-batch", "Only run the unfinished batch, with the rules of its plan.", Panel.run)
     ] = False,
     key_groups: KeyGroups = 64,
     partitions: Partitions = 4,
@@ -103,8 +99,7 @@ def job_options(
         int, option("max-records-per-batch", "Records of one batch at most.", Panel.run, NUMBER, least=1)
     ] = 200_000,
     trigger_interval: Annotated[
-        str,
-        option("trigger-interval", "Least time between batch starts; 0s: without a pause.", Panel.run, DURATION),
+        str, option("trigger-interval", "Least time between batch starts; 0s: without a pause.", Panel.run, DURATION)
     ] = "0s",
     schema_registry: SchemaRegistry = "",
     create_topics: CreateTopics = True,

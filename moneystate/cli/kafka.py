@@ -67,11 +67,7 @@ def stop(port_number: PortOption = DEFAULT_PORT, data_dir: DataDirOption = None)
     typer.echo(f"stopped (process {running.pid})" if running else f"not running on {folder}")
 
 
-def status(
-    port_number: PortOption = DEFAULT_PORT,
-    data_dir: DataDirOption = None,
-    as_json: Json = False,
-) -> None:
+def status(port_number: PortOption = DEFAULT_PORT, data_dir: DataDirOption = None, as_json: Json = False) -> None:
     """Say whether the broker runs (exit code 0) or not (3)."""
     folder = _folder(port_number, data_dir)
     running = DevBroker(folder).running

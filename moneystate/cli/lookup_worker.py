@@ -25,14 +25,7 @@ from moneystate.cli.flag_groups import ClientFlags, FormatFlags, KafkaFlags, Met
 from moneystate.cli.known_services import ENRICHMENT, LOOKUPS
 from moneystate.cli.lookup_display import LookupDisplay
 from moneystate.cli.option import DURATION, NUMBER, PATH, Panel, check_given, option
-from moneystate.cli.options import (
-    BootstrapServers,
-    CreateTopics,
-    Json,
-    Quiet,
-    TopicPrefix,
-    consumer_group,
-)
+from moneystate.cli.options import BootstrapServers, CreateTopics, Json, Quiet, TopicPrefix, consumer_group
 from moneystate.engine.processor import InputTopic
 from moneystate.errors import ConfigError, JobError
 from moneystate.kafka.client import admin_client, check_reachable
@@ -66,8 +59,7 @@ def lookup_worker(
     client_flags: ClientFlags,
     metrics_flags: MetricsFlags,
     service: Annotated[
-        str,
-        typer.Argument(metavar="SERVICE", help="Service: a short name, or MODULE:NAME with a module or its file."),
+        str, typer.Argument(metavar="SERVICE", help="Service: a short name, or MODULE:NAME with a module or its file.")
     ] = ENRICHMENT,
     lookup: Annotated[
         str, option("lookup", "The lookup to work for.", Panel.run, "NAME", shown="the service's only one")
@@ -86,8 +78,7 @@ def lookup_worker(
         ),
     ] = "",
     index: Annotated[
-        str,
-        option("index", "Folder of the index on disk.", Panel.run, PATH, shown="temporary, rebuilt each time"),
+        str, option("index", "Folder of the index on disk.", Panel.run, PATH, shown="temporary, rebuilt each time")
     ] = "",
     concurrency: Annotated[
         int, option("concurrency", "Calls to the service at the same time.", Panel.http, NUMBER, least=1)

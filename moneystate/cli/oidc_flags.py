@@ -22,8 +22,7 @@ class OidcFlags(Flags):
         str, option("oidc-client", "The console's client id at the provider.", Panel.security, "ID")
     ] = ""
     oidc_secret: Annotated[
-        str,
-        option("oidc-secret", "File with the client's secret.", Panel.security, PATH, shown="a public client"),
+        str, option("oidc-secret", "File with the client's secret.", Panel.security, PATH, shown="a public client")
     ] = ""
     oidc_redirect: Annotated[
         str,

@@ -61,8 +61,7 @@ PlainService = Annotated[str, service_option("the enrichment")]
 
 Bound = Annotated[str, option("bound", "Out-of-orderness bound of all inputs.", Panel.rules, DURATION)]
 MaxFuture = Annotated[
-    str,
-    option("max-future", "A record further ahead of its Kafka timestamp is a dead letter.", Panel.rules, DURATION),
+    str, option("max-future", "A record further ahead of its Kafka timestamp is a dead letter.", Panel.rules, DURATION)
 ]
 MaxRecordBytes = Annotated[
     int,
@@ -300,9 +299,7 @@ MetricsHost = Annotated[
 Openlineage = Annotated[
     bool,
     option(
-        "openlineage",
-        "Send events of OpenLineage. OPENLINEAGE_URL or openlineage.yml says where.",
-        Panel.telemetry,
+        "openlineage", "Send events of OpenLineage. OPENLINEAGE_URL or openlineage.yml says where.", Panel.telemetry
     ),
 ]
 OpenlineageInterval = Annotated[

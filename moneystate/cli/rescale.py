@@ -61,8 +61,7 @@ def rescale_job(
     key_groups: SameKeyGroups = None,
     partitions: SamePartitions = None,
     stop: Annotated[
-        bool,
-        option("stop", "Stop the job (SIGTERM), if it runs on this machine, once everything is ready.", Panel.run),
+        bool, option("stop", "Stop the job (SIGTERM), if it runs on this machine, once everything is ready.", Panel.run)
     ] = False,
 ) -> None:
     """Give a job other key groups or partitions.

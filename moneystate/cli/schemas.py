@@ -35,8 +35,7 @@ REFUSED_EXIT_CODE = 1
 MAGIC_BYTES = 2
 
 FolderOption = Annotated[
-    Path | None,
-    option("avro", "Folder of the schemas.", Panel.input, PATH, shown="the program's own"),
+    Path | None, option("avro", "Folder of the schemas.", Panel.input, PATH, shown="the program's own")
 ]
 
 
@@ -49,8 +48,7 @@ def check_command(
     store_flags: StoreFlags,
     service: ServiceArgument = "",
     against: Annotated[
-        str,
-        option("against", "A git commit, a folder of schemas or a checkpoint.", Panel.input, "COMMIT|PATH"),
+        str, option("against", "A git commit, a folder of schemas or a checkpoint.", Panel.input, "COMMIT|PATH")
     ] = "",
     avro: FolderOption = None,
     json_output: Json = False,

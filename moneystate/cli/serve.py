@@ -95,11 +95,7 @@ def serve(
     scopes: Annotated[
         str,
         option(
-            "scopes",
-            "What callers without tokens may do.",
-            Panel.security,
-            "SCOPE,...",
-            shown="on loopback everything",
+            "scopes", "What callers without tokens may do.", Panel.security, "SCOPE,...", shown="on loopback everything"
         ),
     ] = "",
     audit_log: Annotated[str, audit_target("- where callers have to say who they are")] = "",
@@ -115,8 +111,7 @@ def serve(
     ] = "",
     max_streams: Annotated[int, _limit("max-streams", "Streams at once, in each worker.")] = Limits.streams,
     max_streams_per_caller: Annotated[
-        int,
-        _limit("max-streams-per-caller", "The same of one caller: a token's subject, a certificate, or a machine."),
+        int, _limit("max-streams-per-caller", "The same of one caller: a token's subject, a certificate, or a machine.")
     ] = Limits.streams_per_caller,
     max_calls: Annotated[
         int, _limit("max-calls", "Listings and other long calls at once, in each worker.")

@@ -13,14 +13,7 @@ from moneystate.api.json_topic import AVRO
 from moneystate.cli import services
 from moneystate.cli.flag_groups import FormatFlags, KafkaFlags
 from moneystate.cli.option import NUMBER, Panel, option
-from moneystate.cli.options import (
-    BootstrapServers,
-    Json,
-    KeyGroups,
-    PlainService,
-    Quiet,
-    TopicPrefix,
-)
+from moneystate.cli.options import BootstrapServers, Json, KeyGroups, PlainService, Quiet, TopicPrefix
 from moneystate.cli.tables import print_table
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import ConfigError

@@ -47,10 +47,7 @@ class Field(StrEnum):
     country = "country"
 
 
-FIELDS = {
-    Field.birth_year: query_pb2.USER_FIELD_BIRTH_YEAR,
-    Field.country: query_pb2.USER_FIELD_RESIDENT_COUNTRY_CODE,
-}
+FIELDS = {Field.birth_year: query_pb2.USER_FIELD_BIRTH_YEAR, Field.country: query_pb2.USER_FIELD_RESIDENT_COUNTRY_CODE}
 
 
 UserArgument = Annotated[str, typer.Argument(metavar="USER", help="User id.")]
@@ -101,8 +98,7 @@ def users(
     start: Annotated[str, option("start", "From this id on.", Panel.question, "USER")] = "",
     end: Annotated[str, option("end", "Stop before this id.", Panel.question, "USER")] = "",
     country: Annotated[
-        str,
-        option("country", "Resident country. Needs the scope state.read.personal.", Panel.question, "CODE"),
+        str, option("country", "Resident country. Needs the scope state.read.personal.", Panel.question, "CODE")
     ] = "",
     at_version: AtVersion = "",
     at_time: AtTime = "",
@@ -191,13 +187,7 @@ def diff(
     list_pages(client, "Query.Diff", between, "changes", limit, json, tables.changes)
 
 
-def watch(
-    client: Client,
-    user: OneUser = "",
-    since: SinceVersion = "",
-    count: Count = 0,
-    json: Json = False,
-) -> None:
+def watch(client: Client, user: OneUser = "", since: SinceVersion = "", count: Count = 0, json: Json = False) -> None:
     """Show changes as they become readable, until interrupted.
 
     With --json one line for each message.

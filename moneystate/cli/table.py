@@ -22,12 +22,7 @@ from moneystate.cli.command import add, new_group
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.flag_groups import KafkaFlags, MetricsFlags, NewTopicFlags
 from moneystate.cli.option import flagged
-from moneystate.cli.options import (
-    BootstrapServers,
-    Json,
-    Quiet,
-    TopicPrefix,
-)
+from moneystate.cli.options import BootstrapServers, Json, Quiet, TopicPrefix
 from moneystate.cli.table_options import (
     AllowDeletes,
     CreateTopic,

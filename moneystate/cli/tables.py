@@ -32,11 +32,7 @@ def fitting(
 
 
 def print_table(
-    console: Console,
-    columns: Sequence[str],
-    rows: Iterable[Sequence[Cell]],
-    title: str = "",
-    right: Sequence[str] = (),
+    console: Console, columns: Sequence[str], rows: Iterable[Sequence[Cell]], title: str = "", right: Sequence[str] = ()
 ) -> None:
     """Prints a table. If the output is not a terminal, lines are as long as necessary."""
     console = console if console.is_terminal else Console(file=console.file, width=UNBOUNDED)

@@ -14,13 +14,7 @@ from rich.console import Console
 from moneystate.cli.command import add, new_group
 from moneystate.cli.flag_groups import KafkaFlags
 from moneystate.cli.option import Panel, flagged, option
-from moneystate.cli.options import (
-    ApplicationId,
-    BootstrapServers,
-    Json,
-    PlainService,
-    TopicPrefix,
-)
+from moneystate.cli.options import ApplicationId, BootstrapServers, Json, PlainService, TopicPrefix
 from moneystate.cli.service_broker import reach
 from moneystate.cli.tables import Cell, print_table
 from moneystate.kafka.transaction_log import Transaction
