@@ -133,6 +133,15 @@ def setup(broker: DevBroker, topic_prefix: str, tmp_path: Path) -> Setup:
 
 
 @pytest.fixture
+def memory_cluster(topic_prefix: str) -> Iterator[Cluster]:
+    """As `cluster`, on a log in memory."""
+    from tests.kafka.logs import Cluster
+
+    with memory_log() as (_, address):
+        yield Cluster(address, topic_prefix)
+
+
+@pytest.fixture
 def in_memory(topic_prefix: str, tmp_path: Path) -> Iterator[InMemory]:
     """As `setup`, on a log in memory and in this process."""
     from tests.local.in_memory import InMemory

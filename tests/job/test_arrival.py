@@ -1,5 +1,5 @@
-"""A job with inputs in arrival order: only a real broker has a clock, and only a live run has time that goes on without
-records."""
+"""A job with inputs in arrival order, by the clock of a real broker. Kills and replays are in
+`tests/local/test_arrival.py`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]
 
 from moneystate.devbroker import DevBroker
-from tests.job.harness import JobProcess, moneystate
+from tests.job.harness import WARM, Finished, JobProcess, moneystate
 from tests.job.warm import Warm
 from tests.kafka.logs import Cluster
-from tests.reference.kafka_log import read_log
 
 SERVICE = """
 from dataclasses import dataclass
@@ -68,19 +66,24 @@ class Parcels:
         self.cluster = Cluster(bootstrap_servers, prefix)
         self.folder = folder
         self.checkpoint = folder / "checkpoint"
-        # the process that runs commands keeps a module by its name
+        # a process that runs commands keeps a module by its name
         module = folder / f"parcels_{prefix.strip('-')}.py"
         module.write_text(SERVICE)
         self.service = f"{module}:service"
-        moneystate(["schemas", "release", self.service], folder)
+        self.command("schemas", "release", self.service)
 
-    def start(self, *more: str) -> JobProcess:
-        command = [
+    def command(self, *arguments: object, warm: Warm = WARM) -> Finished:
+        return moneystate(arguments, self.folder, warm)
+
+    def arguments(self, *more: str) -> list[str]:
+        return [
             *("run", self.service, "--topic-prefix", self.cluster.prefix, "--checkpoint", str(self.checkpoint)),
             *("--bootstrap-servers", self.cluster.bootstrap_servers, "--topic-partitions", "4"),
             *("--partitions", "2", "--key-groups", "4", "--quiet", *more),
         ]
-        return JobProcess(command, self.folder)
+
+    def start(self, *more: str) -> JobProcess:
+        return JobProcess(self.arguments(*more), self.folder)
 
     def has_run(self) -> bool:
         return (self.checkpoint / "commits" / "0").exists()
@@ -90,17 +93,16 @@ class Parcels:
         self.cluster.send(self.cluster.prefix + "scans", [value])
 
     def told(self) -> list[tuple[str, str, int]]:
-        records, _ = read_log(self.cluster.bootstrap_servers, ["seen"], self.cluster.prefix)
-        seen = [json.loads(record.value or b"") for record in records]
+        seen = [json.loads(record.value or b"") for record in self.cluster.read("seen")]
         return [(one["parcel"], one["what"], int(one["afterMs"])) for one in seen]
 
     def agrees(self) -> bool:
         """What `verify-replay` says."""
-        replay = ["verify-replay", "--checkpoint", self.checkpoint, "--service", self.service, "--json", "--quiet"]
-        servers = ["--bootstrap-servers", self.cluster.bootstrap_servers]
+        replay = ("verify-replay", "--checkpoint", self.checkpoint, "--service", self.service, "--json", "--quiet")
+        servers = ("--bootstrap-servers", self.cluster.bootstrap_servers)
         warm = Warm()  # of its own, because the service is a file of its own
         try:
-            return bool(moneystate([*replay, *servers], self.folder, warm).totals["agrees"])
+            return bool(self.command(*replay, *servers, warm=warm).totals["agrees"])
         finally:
             warm.close()
 
@@ -113,23 +115,6 @@ def test_a_timer_runs_by_the_brokers_clock(broker: DevBroker, topic_prefix: str,
         parcels.scan("a", 1)
         job.wait_for(lambda: parcels.told() == [("a", "scan 1", 0), ("a", "gone", 1_500)], "the timer has run")
         assert job.stop().code == 0
-
-
-@pytest.mark.long
-def test_a_killed_job_goes_on_and_a_replay_agrees(broker: DevBroker, topic_prefix: str, tmp_path: Path) -> None:
-    parcels = Parcels(broker.bootstrap_servers, topic_prefix, tmp_path)
-    first = [("a", "scan 1", 0), ("a", "gone", 1_500)]
-    with parcels.start() as job:
-        job.wait_for(parcels.has_run, "a batch")
-        parcels.scan("a", 1)
-        job.wait_for(lambda: parcels.told() == first, "the timer has run")
-        job.kill()
-    parcels.scan("b", 2)
-    with parcels.start() as job:
-        both = [*first, ("b", "scan 2", 0), ("b", "gone", 1_500)]
-        job.wait_for(lambda: parcels.told() == both, "both have gone")
-        assert job.stop().code == 0
-    assert parcels.agrees()
 
 
 def check_topics(cluster: Cluster, names: Iterable[str]) -> None:

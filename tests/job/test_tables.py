@@ -1,5 +1,7 @@
-"""A job with tables: only real workers read a table's topic again after they were lost, and only a real planner waits
-for a first load. What comes out is held to the model, by the timestamps that the broker wrote."""
+"""A job with tables on a real broker and Spark, whose planner waits for a first load in a process of its own. What it
+writes is held to the model, by the timestamps that the broker wrote.
+
+Kills, replays and other key groups are in `tests/local/test_tables.py`."""
 
 from __future__ import annotations
 
@@ -17,15 +19,13 @@ from moneystate.api.codec import Codec
 from moneystate.api.iso_time import from_ms, to_ms
 from moneystate.api.platform_records import TABLE_LOADED_RECORD, TableLoaded
 from moneystate.devbroker import DevBroker
-from moneystate.savepoint.format import Savepoint
 from tests.api.services import pricing
 from tests.api.tables_model import BEGINNING_MS, TableModel, Wrote
-from tests.job.harness import Finished, JobProcess, finished, moneystate
+from tests.job.harness import Finished, JobProcess, moneystate
 from tests.job.warm import Warm
-from tests.kafka.logs import Cluster, wait_until_stable
+from tests.kafka.logs import Cluster
+from tests.local.in_memory import Running
 from tests.ports import free_port
-from tests.reference.kafka_log import read_log
-from tests.reference.model import LogRecord
 
 PARTITIONS = 2
 TABLES = ("prices", "group-discounts", "limits")
@@ -61,8 +61,8 @@ class Pricing:
             *("--format", "orders=json", "--format", "priced=json", *more),
         ]
 
-    def start(self, *more: str) -> JobProcess:
-        return JobProcess(self.flags(self.checkpoint, "--key-groups", "4", *more), self.folder)
+    def start(self, *more: str) -> JobProcess | Running:
+        return JobProcess(self.flags(self.checkpoint, "--key-groups", "4", "--idle-timeout", "2s", *more), self.folder)
 
     def command(self, *arguments: object) -> Finished:
         return moneystate(arguments, self.folder, self.warm)
@@ -96,19 +96,15 @@ class Pricing:
 
     # What came of it
 
-    def read(self, topic: str) -> list[LogRecord]:
-        wait_until_stable(self.cluster.admin, [self.cluster.prefix + topic])
-        return read_log(self.cluster.bootstrap_servers, [topic], self.cluster.prefix)[0]
-
     def priced(self) -> list[dict[str, Any]]:
-        return [json.loads(record.value or b"") for record in self.read("priced")]
+        return [json.loads(record.value or b"") for record in self.cluster.read("priced")]
 
     def has_priced(self, *numbers: int) -> bool:
         return set(numbers) <= {p["order"] for p in self.priced() if not p["byTimer"]}
 
     def model(self, topic: str) -> TableModel:
         wrote, loaded = [], set[int]()
-        for record in self.read(topic):
+        for record in self.cluster.read(topic):
             if record.key is None:
                 loaded.add(record.partition)
                 continue
@@ -161,11 +157,14 @@ def ready(port: int) -> tuple[int, str]:
         return 0, ""
 
 
-@pytest.mark.parametrize("way", [(), ("--local",)], ids=["on Spark", "local"])
-def test_other_inputs_wait_for_the_first_load(shop: Pricing, way: tuple[str, ...]) -> None:
+def test_other_inputs_wait_for_the_first_load(shop: Pricing) -> None:
+    check_first_load(shop)
+
+
+def check_first_load(shop: Pricing) -> None:
     shop.order(1, now_ms() - HOUR_MS, "a", "eve")
     port = free_port()
-    with shop.start("--metrics-port", str(port), "--idle-timeout", "2s", *way) as job:
+    with shop.start("--metrics-port", str(port)) as job:
         job.wait_for(lambda: ready(port)[0] == 503 and "first load" in ready(port)[1], "it waits for the loads")
         assert "moneystate table load" in job.err()
         load(shop)
@@ -177,49 +176,3 @@ def test_other_inputs_wait_for_the_first_load(shop: Pricing, way: tuple[str, ...
     shop.check()
     first = next(p for p in shop.priced() if p["order"] == 1)
     assert (first["cents"], first["percents"], first["most"]) == (1, [5], 10)
-
-
-@pytest.mark.long
-def test_killed_jobs_replays_and_other_key_groups_see_the_same_rows(shop: Pricing) -> None:
-    with shop.start() as job:
-        load(shop)
-        shop.order(1, now_ms(), "a", "eve")
-        shop.order(2, now_ms(), "b", "bob")
-        job.wait_for(lambda: shop.has_priced(1, 2), "orders are priced")
-        shop.rows("prices", [("b", None), ("c", {"sku": "c", "cents": 7})])
-        shop.rows("limits", [("eve", {"most": 11})])
-        job.kill()
-    shop.rows("prices", [("a", {"sku": "a", "cents": 8})])
-    for number, sku in enumerate("abc", 3):
-        shop.order(number, now_ms(), sku, "eve")
-    with shop.start() as job:
-        job.wait_for(lambda: shop.has_priced(3, 4, 5), "the orders after the kill are priced")
-        assert job.stop().code == 0
-    shop.check()
-    checkpoint = ("--checkpoint", shop.checkpoint, "--service", shop.service)
-    servers = ("--bootstrap-servers", shop.cluster.bootstrap_servers)
-    formats = ("--format", "orders=json", "--format", "priced=json")
-    assert shop.command("verify-replay", *checkpoint, *servers, *formats, "--json", "--quiet").totals["agrees"]
-    savepoint = shop.folder / "savepoint"
-    shop.command("checkpoint", "export", *checkpoint, "--out", savepoint, "--key-groups", "7", "--quiet")
-    bootstrapped = shop.command(
-        *("bootstrap", "--from", "kafka", "--out", shop.folder / "bootstrapped", "--service", shop.service, *servers),
-        *("--topic-prefix", shop.cluster.prefix, *formats, "--bound", "1s", "--like", shop.checkpoint),
-        *("--key-groups", "5", "--partitions", "2", "--json", "--quiet"),
-    ).totals  # fmt: skip
-    assert bootstrapped["fingerprint"] == Savepoint(savepoint).manifest.fingerprint
-    shop.order(6, now_ms(), "a", "bob")
-    shop.order(7, now_ms(), "c", "eve")
-    second = shop.flags(shop.folder / "second", "--key-groups", "7", "--initial-state", str(savepoint), "--quiet")
-    with JobProcess(second, shop.folder) as job:
-        job.wait_for(lambda: shop.has_priced(6, 7), "orders are priced by the rows of before")
-        assert job.stop().code == 0
-    shop.check()
-
-
-def test_a_topic_that_loses_rows_is_refused(shop: Pricing) -> None:
-    shop.cluster.delete(shop.cluster.prefix + "prices")
-    shop.cluster.create("prices", PARTITIONS, message_timestamp_type="LogAppendTime", retention_ms="1000")
-    done = finished(shop.flags(shop.checkpoint, "--until-caught-up"), shop.folder, shop.warm)
-    assert done.code != 0
-    assert "prices: expected a table's topic with retention.ms=-1, found 1000" in done.err

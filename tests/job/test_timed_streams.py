@@ -1,5 +1,6 @@
-"""Three services in a row over timed streams, on a real broker and Spark, write what Bench says of the same records;
-also when they are killed, rescaled and replayed."""
+"""Three services in a row over timed streams, on a real broker and Spark, write what Bench says of the same records.
+
+Kills, rescaling and replays are in `tests/local/test_timed_streams.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from moneystate.api.codec import Codec
 from moneystate.api.plan import Plan
@@ -19,28 +19,29 @@ from moneystate.engine.place import MARK, PLACE, time_of
 from moneystate.testing import Bench
 from tests.api.services import chain
 from tests.api.test_timed import moves
-from tests.job.harness import Finished, JobProcess, moneystate
+from tests.job.harness import Finished, moneystate
 from tests.job.warm import Warm
-from tests.kafka.logs import Cluster, wait_until_stable
-from tests.reference import kafka_log
+from tests.kafka.logs import Cluster
 
 EVENTS = moves(5, 240)
-BEFORE = 160
 
 
 class Chain:
-    """The services of this module on one broker."""
+    """The services of this module on one log."""
 
-    replays: list[dict[str, Any]]  # what `verify-replay` printed for the first two services
+    way: tuple[str, ...] = ()  # to run
 
-    def __init__(self, broker: DevBroker, folder: Path) -> None:
-        self.broker = broker
+    def __init__(self, bootstrap_servers: str, folder: Path, module: str) -> None:
         self.folder = folder
         self.warm = Warm()
-        self.cluster = Cluster(broker.bootstrap_servers, "")
-        self.module = Path(shutil.copy(chain.__file__, folder / "chain.py"))
+        self.cluster = Cluster(bootstrap_servers, "")
+        self.module = Path(shutil.copy(chain.__file__, folder / module))
         for topic in ("moves", "closings"):
             self.cluster.create(topic, 1)
+
+    def release(self) -> None:
+        for name in self.names("accounts", "branches", "book"):
+            self.moneystate("schemas", "release", name)
 
     def send(self, events: list[Any]) -> None:
         producer = self.cluster.producer()
@@ -64,7 +65,14 @@ class Chain:
     def arguments(self, checkpoint: str, services: list[str], *more: object) -> list[str]:
         """Returns the arguments of a run."""
         arguments = (
-            *("run", *self.names(*services), "--bootstrap-servers", self.broker.bootstrap_servers, "--quiet"),
+            *(
+                "run",
+                *self.way,
+                *self.names(*services),
+                "--bootstrap-servers",
+                self.cluster.bootstrap_servers,
+                "--quiet",
+            ),
             *("--checkpoint", self.folder / checkpoint, "--topic-partitions", "4", *more),
         )
         return [str(argument) for argument in arguments]
@@ -72,22 +80,14 @@ class Chain:
     def run(self, checkpoint: str, services: list[str], *more: object) -> None:
         self.moneystate(*self.arguments(checkpoint, services, *more))
 
-    def killed(self, step: str, checkpoint: str, services: list[str], *more: object) -> None:
-        paused = self.folder / "paused"
-        paused.unlink(missing_ok=True)
-        env = {"MONEYSTATE_PAUSE_AT": step, "MONEYSTATE_PAUSE_FILE": str(paused)}
-        with JobProcess(self.arguments(checkpoint, services, *more), self.folder, env) as job:
-            job.wait_for(paused.exists, step)
-
     def replay(self, checkpoint: str, service: str) -> dict[str, Any]:
         return self.moneystate(
             *("verify-replay", "--checkpoint", self.folder / checkpoint, "--service", *self.names(service)),
-            *("--bootstrap-servers", self.broker.bootstrap_servers, "--json", "--quiet"),
+            *("--bootstrap-servers", self.cluster.bootstrap_servers, "--json", "--quiet"),
         ).totals
 
     def read(self, topic: str) -> list[Any]:
-        wait_until_stable(AdminClient({"bootstrap.servers": self.broker.bootstrap_servers}), [topic])
-        return kafka_log.read_log(self.broker.bootstrap_servers, [topic], "")[0]
+        return self.cluster.read(topic)
 
 
 TWO = ("--key-groups", "4", "--partitions", "2")
@@ -95,47 +95,15 @@ ENDS = ("--until-caught-up", "--drain")
 
 
 @pytest.fixture
-def released(own_broker: DevBroker, tmp_path: Path) -> Iterator[Chain]:
-    """No job has run."""
-    made = Chain(own_broker, tmp_path)
-    for name in made.names("accounts", "branches", "book"):
-        made.moneystate("schemas", "release", name)
+def chained(own_broker: DevBroker, tmp_path: Path) -> Iterator[Chain]:
+    """Each ran to the end of its input."""
+    made = Chain(own_broker.bootstrap_servers, tmp_path, "chain.py")
+    made.release()
+    made.send(EVENTS)
+    for service, ends in (("accounts", ENDS), ("branches", ENDS), ("book", ENDS[:1])):
+        made.run(service, [service], *TWO, *ends)
     yield made
     made.warm.close()
-    for topic in made.cluster.names() - {"__consumer_offsets", "__transaction_state"}:
-        made.cluster.delete(topic)
-
-
-@pytest.fixture
-def chained(released: Chain) -> Chain:
-    """Each ran to the end of its input."""
-    released.send(EVENTS)
-    for service, ends in (("accounts", ENDS), ("branches", ENDS), ("book", ENDS[:1])):
-        released.run(service, [service], *TWO, *ends)
-    return released
-
-
-@pytest.fixture
-def killed(released: Chain) -> Chain:
-    """The first two were killed, and the first was rescaled."""
-    made, folder = released, released.folder
-    made.send(EVENTS[:BEFORE])
-    few = ("--max-records-per-batch", "40")
-    made.killed("marked@1", "all", ["accounts", "branches", "book"], *TWO, *few)
-    made.run("all/accounts", ["accounts"], *TWO, "--until-caught-up")
-    made.replays = [made.replay("all/accounts", "accounts")]
-    made.moneystate(
-        *("checkpoint", "export", "--checkpoint", folder / "all" / "accounts", "--out", folder / "savepoint"),
-        *("--key-groups", "6", "--service", *made.names("accounts"), "--quiet"),
-    )
-    made.send(EVENTS[BEFORE:])
-    more = ("--key-groups", "6", "--partitions", "3", "--initial-state", folder / "savepoint")
-    made.run("rescaled", ["accounts"], *more, *ENDS)
-    made.killed("produced@3", "all/branches", ["branches"], *TWO, *few)
-    made.run("all/branches", ["branches"], *TWO, *ENDS)
-    made.replays.append(made.replay("all/branches", "branches"))
-    made.run("all/book", ["book"], *TWO, "--until-caught-up")
-    return made
 
 
 def benched() -> Bench:
@@ -176,20 +144,3 @@ def check_marks(made: Chain) -> None:
 def test_the_chain_writes_what_bench_says(chained: Chain) -> None:
     check_output(chained)
     check_marks(chained)
-
-
-def test_the_chain_writes_the_same_in_one_process_without_spark(released: Chain) -> None:
-    released.send(EVENTS)
-    released.run("local", ["accounts", "branches"], *TWO, *ENDS, "--local")
-    released.run("local-book", ["book"], *TWO, "--until-caught-up", "--local")
-    check_output(released)
-    check_marks(released)
-
-
-@pytest.mark.long
-def test_a_killed_and_rescaled_chain_writes_the_same_and_so_does_its_replay(killed: Chain) -> None:
-    check_output(killed)
-    check_marks(killed)
-    for replay in killed.replays:
-        assert replay["agrees"]
-        assert replay["output_expected"] > 100

@@ -16,7 +16,6 @@ from services.enrichment import topics
 from services.enrichment.source import decode_source, read_source
 from tests.job.harness import ENRICHED, Finished, JobProcess, Setup, counts, small_workload
 from tests.log_lines import impersonal
-from tests.reference.builder import LogBuilder
 from tests.reference.codec import Malformed, decode
 from tests.reference.model import LogRecord, Rules
 
@@ -129,15 +128,3 @@ def check_log(done: Finished, setup: Setup) -> None:
 def _has_enriched(setup: Setup, n: int) -> bool:
     """The job itself creates the topic."""
     return n == 0 or (ENRICHED in setup.topics() and len(setup.enriched()) >= n)
-
-
-def test_a_bounded_run_names_the_partition_that_holds_it_back(setup: Setup) -> None:
-    log = LogBuilder()
-    log.money("m1", at=10)
-    log.beats(at=100)
-    setup.create_inputs(partitions=1)
-    setup.send(log.records[:-1])  # the last one is the heartbeat of user-session-events
-    done = setup.run("--until-caught-up", "--json")
-    assert "user-session-events/0" in done.err
-    assert done.totals["silent_partitions"] == ["user-session-events/0"]
-    assert (done.totals["watermark_ms"], done.totals["buffered"], setup.enriched()) == (None, 1, [])

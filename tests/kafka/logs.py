@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSp
 
 from moneystate.kafka.client import new_client
 from tests.reference.kafka_log import read_log
+from tests.reference.model import LogRecord
 from tests.waiting import until
 
 FLUSH_S = 90.0
@@ -104,6 +105,11 @@ class Cluster:
         else:
             producer.abort_transaction(FLUSH_S)
         self.wait_until_stable(topic)
+
+    def read(self, *topics: str) -> list[LogRecord]:
+        """All committed records of topics of this prefix, once no transaction is open in them."""
+        self.wait_until_stable(*(self.prefix + topic for topic in topics))
+        return read_log(self.bootstrap_servers, topics, self.prefix, make=new_consumer)[0]
 
     def wait_until_stable(self, *topics: str) -> None:
         """Wait for the markers of transactions that have ended: the broker writes them after it has said so."""

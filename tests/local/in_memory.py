@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import io
 import itertools
+import signal
 import socket
 import sys
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Self
 from unittest.mock import patch
 
 from moneystate.cli import main
@@ -16,7 +22,9 @@ from moneystate.kafka import claims, ranges, sink
 from moneystate.kafka.failpoints import REACHED
 from tests.job.harness import RUN_S, Finished, Setup
 from tests.log_lines import kinds
+from tests.waiting import until
 
+KILL_S = 0.2  # until a thread that was in a call of C is told again
 NO_PROCESS = itertools.count(2**24)  # Linux gives no such numbers to processes
 
 
@@ -29,9 +37,9 @@ class Killed(BaseException):
     """Ends a run at a step, as a kill would: nothing that handles errors may handle it."""
 
 
-def command(arguments: Iterable[object]) -> Finished:
-    """One command to its end."""
-    out, err = io.StringIO(), io.StringIO()
+def command(arguments: Iterable[object], err: io.StringIO | None = None) -> Finished:
+    """One command to its end. `err`: what it writes to stderr."""
+    out, err = io.StringIO(), err or io.StringIO()
     with (
         redirect_stdout(out),
         redirect_stderr(err),
@@ -54,6 +62,60 @@ def good(arguments: Iterable[object]) -> Finished:
     return done
 
 
+class Running:
+    """A command in a thread. Leaving the `with` block kills it if it still runs.
+
+    Only the main thread may handle signals: the command's handlers are kept here, and called by `stop`.
+    """
+
+    def __init__(self, arguments: Iterable[object]) -> None:
+        self._arguments = list(arguments)
+        self._done: list[Finished] = []
+        self._err = io.StringIO()
+        self._handlers: dict[int, Any] = {}
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+    def _run(self) -> None:
+        with patch.object(signal, "signal", self._handlers.__setitem__), contextlib.suppress(Killed):
+            self._done.append(command(self._arguments, self._err))
+
+    def err(self) -> str:
+        return self._err.getvalue()
+
+    def wait_for(self, condition: Callable[[], object], description: str) -> None:
+        """Raises AssertionError if the command ends before."""
+        until(lambda: condition() or not self._thread.is_alive(), lambda: f"not {description}:\n{self.err()}", RUN_S)
+        assert self._thread.is_alive(), f"ended before {description}:\n{self.err()}"
+
+    def stop(self) -> Finished:
+        """As SIGTERM does it."""
+        until(lambda: signal.SIGTERM in self._handlers, self.err, RUN_S)
+        self._handlers[signal.SIGTERM](signal.SIGTERM, None)
+        return self.finish()
+
+    def finish(self) -> Finished:
+        self._thread.join(RUN_S)
+        assert self._done, self.err()
+        return self._done[0]
+
+    def kill(self) -> None:
+        """Wherever it is. Does nothing if it has ended."""
+        while self._thread.is_alive():
+            assert self._thread.ident is not None
+            raised = ctypes.py_object(Killed)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread.ident), raised)
+            self._thread.join(KILL_S)
+
+
 class InMemory(Setup):
     """`bootstrap_servers` is the address of a log in memory."""
 
@@ -73,6 +135,9 @@ class InMemory(Setup):
         assert kinds(done.err) == ["error:"], done.err
         assert done.out == ""
         return done
+
+    def running(self, *more: str) -> Running:
+        return Running(self.arguments(*more))
 
     def kill_at(self, step: str, *more: str) -> None:
         """Runs until it has come to `step` (`step@batch`), and no further. The next run begins as a new process."""

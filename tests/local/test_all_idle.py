@@ -4,18 +4,14 @@ that follow its checkpoint come to the same state."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from moneystate.devbroker import DevBroker
-from tests.job.harness import JobProcess, moneystate
-from tests.job.warm import Warm
 from tests.kafka.logs import Cluster
+from tests.local.in_memory import Running, good
 from tests.reference.builder import START_MS
-from tests.reference.kafka_log import read_log
 
 MINUTE = 60_000
 SERVICE = """
@@ -55,62 +51,74 @@ def take(ctx: ms.Context[None], e: Noted, count: Count) -> None:
 """
 
 
-@pytest.fixture
-def warm() -> Iterator[Warm]:
-    """The tests have a process of their own, because the service is a file of its own."""
-    own = Warm()
-    yield own
-    own.close()
-
-
-@pytest.mark.long
 def test_a_run_that_went_on_while_all_was_idle_is_replayed_and_bootstrapped(
-    broker: DevBroker, topic_prefix: str, tmp_path: Path, warm: Warm
+    memory_cluster: Cluster, tmp_path: Path
 ) -> None:
     """The last event of `a` is behind what had gone on without it: late, and so in the replay."""
-    cluster = Cluster(broker.bootstrap_servers, topic_prefix)
+    cluster = memory_cluster
     for topic in ("a", "b", "told"):
         cluster.create(topic)
     module, checkpoint = tmp_path / "notes.py", tmp_path / "checkpoint"
     module.write_text(SERVICE)
     service = f"{module}:service"
-    moneystate(["schemas", "release", service], tmp_path, warm)
-    servers = ("--bootstrap-servers", broker.bootstrap_servers)
+    good(["schemas", "release", service])
+    servers = ("--bootstrap-servers", cluster.bootstrap_servers)
     run = [
-        *("run", service, "--topic-prefix", topic_prefix, "--checkpoint", str(checkpoint), *servers, "--bound", "1s"),
-        *("--idle-timeout", "2s", "--partitions", "1", "--key-groups", "2", "--json"),
+        *(
+            "run",
+            "--local",
+            service,
+            "--topic-prefix",
+            cluster.prefix,
+            "--checkpoint",
+            str(checkpoint),
+            *servers,
+            "--bound",
+            "1s",
+        ),
+        *("--idle-timeout", "1s", "--partitions", "1", "--key-groups", "2", "--json"),
     ]
 
     def send(topic: str, *minutes: float) -> None:
         values = [json.dumps({"type": "Noted", "key": topic, "at": START_MS + int(m * MINUTE)}) for m in minutes]
-        cluster.send(topic_prefix + topic, [value.encode() for value in values])
+        cluster.send(cluster.prefix + topic, [value.encode() for value in values])
 
     def times() -> list[float]:
-        records, _ = read_log(broker.bootstrap_servers, ["told"], topic_prefix)
-        instants = [datetime.fromisoformat(json.loads(record.value or b"")["at"]) for record in records]
+        instants = [datetime.fromisoformat(json.loads(record.value or b"")["at"]) for record in cluster.read("told")]
         return sorted((round(time.timestamp() * 1000) - START_MS) / MINUTE for time in instants)
 
     send("a", 0)
     send("b", 120, 120.5)
-    with JobProcess(run, tmp_path) as job:
+    with Running(run) as job:
         job.wait_for(lambda: times() == [0, 120], "all but the last second has gone out")
         send("b", 121)
         job.wait_for(lambda: times() == [0, 120, 120.5], "a, which is idle, does not hold it back")
         done = job.stop()
     assert done.code == 0
     assert "all inputs are idle: the watermark went on to" in done.err
-    with JobProcess(run, tmp_path) as job:
+    with Running(run) as job:
         send("b", 121.5)
         send("a", 60)
         job.wait_for(lambda: len(times()) == 5, "and after a restart")
         assert job.stop().code == 0
     assert times()[3:] == pytest.approx([121 - 1 / 60, 121])  # the late one is at the watermark
     replay = ["verify-replay", "--checkpoint", checkpoint, "--service", service, "--json", "--quiet", *servers]
-    verdict = moneystate(replay, tmp_path, warm).totals
+    verdict = good(replay).totals
     assert verdict["agrees"], verdict
     bootstrap = [
-        *("bootstrap", "--from", "kafka", "--out", tmp_path / "savepoint", "--service", service, "--bound", "1s"),
-        *("--topic-prefix", topic_prefix, "--like", checkpoint, "--key-groups", "2", "--partitions", "1", *servers),
+        *(
+            "bootstrap",
+            "--local",
+            "--from",
+            "kafka",
+            "--out",
+            tmp_path / "savepoint",
+            "--service",
+            service,
+            "--bound",
+            "1s",
+        ),
+        *("--topic-prefix", cluster.prefix, "--like", checkpoint, "--key-groups", "2", "--partitions", "1", *servers),
         *("--json", "--quiet"),
     ]
-    assert moneystate(bootstrap, tmp_path, warm).totals["fingerprint"] == verdict["fingerprint"]
+    assert good(bootstrap).totals["fingerprint"] == verdict["fingerprint"]

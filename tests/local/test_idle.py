@@ -6,6 +6,7 @@ from moneystate.engine import plan as plans
 from moneystate.spark.checkpoint import Checkpoint
 from tests.job.harness import Setup
 from tests.kafka.logs import Cluster
+from tests.local.in_memory import InMemory
 from tests.reference.builder import START_MS
 from tests.reference.model import SESSION, USER, WALLET, encode
 
@@ -20,7 +21,8 @@ def states(setup: Setup) -> dict[str, str]:
     return {topic: planned.state for (topic, _), planned in plan.partitions.items()}
 
 
-def test_a_live_job_names_idle_partitions_and_the_one_that_holds_the_watermark_back(setup: Setup) -> None:
+def test_a_live_job_names_idle_partitions_and_the_one_that_holds_the_watermark_back(in_memory: InMemory) -> None:
+    setup = in_memory
     setup.create_inputs(1)
     cluster = Cluster(setup.bootstrap_servers, setup.prefix)
     producer = cluster.producer(**{"transactional.id": setup.prefix, "transaction.timeout.ms": 600_000})
@@ -29,7 +31,7 @@ def test_a_live_job_names_idle_partitions_and_the_one_that_holds_the_watermark_b
     producer.produce(setup.prefix + WALLET, encode("Heartbeat", {"processedAt": START_MS}), partition=0)
     producer.flush(30)
     want = {WALLET: plans.EMPTY, USER: plans.IDLE, SESSION: plans.IDLE}
-    with setup.start("--idle-timeout", "2s", "--json", "--quiet") as job:
+    with setup.running("--idle-timeout", "2s", "--json", "--quiet") as job:
         job.wait_for(lambda: states(setup) == want, "idle partitions")
         done = job.stop()
     producer.abort_transaction(30)

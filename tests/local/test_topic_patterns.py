@@ -1,5 +1,5 @@
-"""A service with a topic pattern, on a real broker, without Spark: topics and partitions that are created while it runs
-are read, and their records have one place in the total order, whenever they were found."""
+"""A service with a topic pattern, on a log in memory: topics and partitions that are created while it runs are
+read, and their records have one place in the total order, whenever they were found."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ import pytest
 
 from moneystate.api.codec import Codec
 from moneystate.api.platform_records import LINEAGE_RECORD
-from moneystate.devbroker import DevBroker
 from moneystate.engine import plan as plans
+from moneystate.local.memory_clients import memory_log
 from moneystate.spark.checkpoint import Checkpoint
-from tests.job.harness import Finished, JobProcess, moneystate
-from tests.job.warm import Warm
+from tests.job.harness import Finished
 from tests.kafka.logs import Cluster
-from tests.reference import kafka_log
+from tests.local.in_memory import Running, good
 
 SERVICE = """
 from dataclasses import dataclass
@@ -124,12 +123,11 @@ def sums_of(sent: list[Sent]) -> dict[str, list[tuple[int, int]]]:
 
 
 class Sums:
-    """The service on a broker of its own."""
+    """The service on a log of its own."""
 
-    def __init__(self, broker: DevBroker, folder: Path) -> None:
-        self.cluster = Cluster(broker.bootstrap_servers, "")
+    def __init__(self, bootstrap_servers: str, folder: Path) -> None:
+        self.cluster = Cluster(bootstrap_servers, "")
         self.folder = folder
-        self.warm = Warm()
         self.service = folder / "sums.py"
         self.service.write_text(SERVICE)
         self.checkpoint = folder / "checkpoint"
@@ -151,7 +149,7 @@ class Sums:
         return ["run", "--local", self.reference, *self.connection, *flags, "--quiet", *more]
 
     def moneystate(self, *arguments: object) -> Finished:
-        return moneystate(arguments, self.folder, self.warm)
+        return good(arguments)
 
     def create(self, topics: dict[str, int]) -> None:
         for name, partitions in topics.items():
@@ -166,13 +164,12 @@ class Sums:
         self.sent += sent
 
     def written(self, topic: str) -> list[Any]:
-        self.cluster.wait_until_stable(topic)
-        return kafka_log.read_log(self.cluster.bootstrap_servers, [topic], "")[0]
+        return self.cluster.read(topic)
 
     def live(self) -> None:
         """Half of the records, then new topics and a new partition with the rest, and a kill."""
         self.send(records(EARLY, 0, 240, self.ends))
-        with JobProcess(self.arguments("--idle-timeout", "1d"), self.folder) as job:
+        with Running(self.arguments("--idle-timeout", "1d")) as job:
             job.wait_for(lambda: len(self.written("sums")) > 100, "the first output")
             before = len(self.written("sums"))
             self.create(LATER)
@@ -190,9 +187,13 @@ class Sums:
 
 
 @pytest.fixture(scope="module")
-def sums(own_broker: DevBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sums]:
-    folder = tmp_path_factory.mktemp("sums")
-    made = Sums(own_broker, folder)
+def sums(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sums]:
+    with memory_log() as (_, address):
+        yield lived(Sums(address, tmp_path_factory.mktemp("sums")))
+
+
+def lived(made: Sums) -> Sums:
+    folder = made.folder
     made.moneystate("schemas", "release", made.reference)
     made.create({**EARLY, "spent": 1, "other-spent-eu": 1, "sums": 2})
     made.cluster.send("spent", [b"not read"])
@@ -206,10 +207,11 @@ def sums(own_broker: DevBroker, tmp_path_factory: pytest.TempPathFactory) -> Ite
     for source in ("kafka", str(archive)):
         out = folder / f"from-{Path(source).name}"
         flags = ("--from", source, "--out", out, "--key-groups", "4", "--partitions", "2", "--bound", "0s")
-        made.bootstrapped[source] = made.moneystate("bootstrap", *flags, *made.connection, *about).totals["fingerprint"]
+        made.bootstrapped[source] = made.moneystate("bootstrap", "--local", *flags, *made.connection, *about).totals[
+            "fingerprint"
+        ]
     made.moneystate(*made.arguments("--until-caught-up", "--drain"))
-    yield made
-    made.warm.close()
+    return made
 
 
 def test_records_of_topics_that_are_found_later_are_in_one_order_with_the_others(sums: Sums) -> None:

@@ -1,4 +1,4 @@
-"""Inputs with headers, functions, fallbacks and change events through a local run: what Bench says of the same Kafka
+"""Inputs with headers, functions, fallbacks and change events, on a log in memory: what Bench says of the same Kafka
 records, in a replay and in a bootstrap from an archive, too."""
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from moneystate.api.service import Service
-from moneystate.devbroker import DevBroker
+from moneystate.local.memory_clients import memory_log
 from moneystate.testing import Bench
 from tests.api.services import mailbox, mirror
-from tests.job.harness import Finished, moneystate
-from tests.job.warm import Warm
+from tests.job.harness import Finished
 from tests.kafka.logs import Cluster
-from tests.reference import kafka_log
+from tests.local.in_memory import good
 
 S = 1_000
 NO_HEADERS: Mapping[str, str | None] = {}
@@ -70,17 +69,16 @@ def benched(service: Service[None], records: list[Raw]) -> Bench:
 class Services:
     """Both in one Spark application, their input in one partition each."""
 
-    def __init__(self, broker: DevBroker, folder: Path) -> None:
-        self.servers = broker.bootstrap_servers
+    def __init__(self, servers: str, folder: Path) -> None:
+        self.servers = servers
         self.folder = folder
-        self.warm = Warm()
         self.paths = {}
         for module in (mailbox, mirror):
             file = Path(str(module.__file__))
             copy = folder / f"any_{file.name}"
             copy.write_text(file.read_text())
             self.paths[module.service.name] = f"{copy}:service"
-        cluster = Cluster(self.servers, "")
+        self.cluster = cluster = Cluster(self.servers, "")
         for path in self.paths.values():
             self.moneystate("schemas", "release", path)
         producer = cluster.producer()
@@ -97,17 +95,16 @@ class Services:
         )
 
     def moneystate(self, *arguments: object) -> Finished:
-        return moneystate(arguments, self.folder, self.warm)
+        return good(arguments)
 
     def read(self, topic: str) -> list[Any]:
-        return kafka_log.read_log(self.servers, [topic], "")[0]
+        return self.cluster.read(topic)
 
 
 @pytest.fixture(scope="module")
-def services(own_broker: DevBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
-    made = Services(own_broker, tmp_path_factory.mktemp("any_form"))
-    yield made
-    made.warm.close()
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+    with memory_log() as (_, address):
+        yield Services(address, tmp_path_factory.mktemp("any_form"))
 
 
 @pytest.mark.parametrize(
@@ -133,7 +130,7 @@ def test_a_dead_letter_of_a_function_has_the_original_record(services: Services)
     assert (letter.key, dict(letter.headers)["trace"]) == (b"s1", b"7")
 
 
-@pytest.mark.parametrize("name", [pytest.param("mailbox", marks=pytest.mark.long), "mirror"])
+@pytest.mark.parametrize("name", ["mailbox", "mirror"])
 def test_a_replay_and_a_bootstrap_from_an_archive_agree(services: Services, name: str) -> None:
     checkpoint, path = services.folder / "checkpoints" / name, services.paths[name]
     more = ("--service", path, "--bootstrap-servers", services.servers)
@@ -146,7 +143,7 @@ def test_a_replay_and_a_bootstrap_from_an_archive_agree(services: Services, name
         "checkpoint", "export", "--checkpoint", checkpoint, "--out", exported, "--service", path, "--quiet"
     )
     bootstrapped = services.moneystate(
-        *("bootstrap", "--from", archive, "--out", services.folder / f"{name}-made", "--service", path),
+        *("bootstrap", "--local", "--from", archive, "--out", services.folder / f"{name}-made", "--service", path),
         *("--bound", "2s", "--key-groups", "3", "--partitions", "1", "--json", "--quiet"),
     ).totals
     fingerprint = services.moneystate("checkpoint", "fingerprint", exported, "--service", path, "--json").totals

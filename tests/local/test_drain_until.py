@@ -1,10 +1,9 @@
-"""A drain of timers that set themselves again, on a real broker and real Spark: its end goes from the flag through the
-plan in Spark's offset log to the tasks, and a restart finds it there. No lower level has all of this."""
+"""A drain of timers that set themselves again: its end goes from the flag through the plan in the checkpoint to the
+batches, and a restart finds it there."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,16 +12,14 @@ import pytest
 from moneystate.api.codec import Codec
 from moneystate.api.iso_time import from_ms
 from moneystate.api.plan import Plan
-from moneystate.devbroker import DevBroker
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.testing import Bench
 from tests.api.services import periodic
 from tests.api.services.periodic import HOUR, Reading, reports
-from tests.job.harness import Finished, finished, moneystate
-from tests.job.warm import Warm
+from tests.job.harness import Finished
 from tests.kafka.logs import Cluster
+from tests.local.in_memory import command, good
 from tests.log_lines import kinds
-from tests.reference.kafka_log import read_values
 
 START = 1_700_006_400_000  # a full hour
 READINGS = [Reading("m", START), Reading("n", START + HOUR // 2, wait_ms=3 * HOUR)]
@@ -33,7 +30,6 @@ DRAINED = 4
 class Released(NamedTuple):
     """The service, in a file of its own with its schemas."""
 
-    warm: Warm
     folder: Path
     service: str
 
@@ -43,7 +39,7 @@ class Meters:
 
     def __init__(self, cluster: Cluster, released: Released) -> None:
         self.cluster = cluster
-        self.warm, self.folder, self.service = released
+        self.folder, self.service = released
         self.plan = Plan(periodic.service)
         cluster.create("readings", 2)
         self.send(*READINGS)
@@ -55,7 +51,15 @@ class Meters:
     def drain(self, checkpoint: str, until_hours: int | None = None) -> Finished:
         until = () if until_hours is None else ("--drain-until", from_ms(START + until_hours * HOUR))
         arguments = (
-            *("run", self.service, "--checkpoint", self.folder / checkpoint, "--topic-prefix", self.cluster.prefix),
+            *(
+                "run",
+                "--local",
+                self.service,
+                "--checkpoint",
+                self.folder / checkpoint,
+                "--topic-prefix",
+                self.cluster.prefix,
+            ),
             *("--bootstrap-servers", self.cluster.bootstrap_servers, "--key-groups", 2),
             *(
                 "--partitions",
@@ -72,12 +76,11 @@ class Meters:
             ),
             *until,
         )
-        return finished(arguments, self.folder, self.warm)
+        return command(arguments)
 
     def reports(self) -> list[Any]:
-        topic, codec = self.cluster.prefix + "reports", self.plan.outputs[reports].codec
-        self.cluster.wait_until_stable(topic)
-        return [codec.decode(value) for value in read_values(self.cluster.bootstrap_servers, topic) if value]
+        codec = self.plan.outputs[reports].codec
+        return [codec.decode(record.value) for record in self.cluster.read("reports") if record.value]
 
 
 def expected(*readings: Reading, until_hours: int | None = None) -> list[Any]:
@@ -92,17 +95,16 @@ def in_order(shown: list[Any]) -> list[tuple[int, str, str]]:
 
 
 @pytest.fixture(scope="module")
-def released(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Released]:
-    folder, warm = tmp_path_factory.mktemp("periodic"), Warm()
-    service = f"{shutil.copy(periodic.__file__, folder / 'periodic.py')}:service"
-    moneystate(("schemas", "release", service), folder, warm)
-    yield Released(warm, folder, service)
-    warm.close()
+def released(tmp_path_factory: pytest.TempPathFactory) -> Released:
+    folder = tmp_path_factory.mktemp("periodic")
+    service = f"{shutil.copy(periodic.__file__, folder / 'drained_periodic.py')}:service"
+    good(("schemas", "release", service))
+    return Released(folder, service)
 
 
 @pytest.fixture
-def meters(broker: DevBroker, topic_prefix: str, released: Released) -> Meters:
-    return Meters(Cluster(broker.bootstrap_servers, topic_prefix), released)
+def meters(memory_cluster: Cluster, released: Released) -> Meters:
+    return Meters(memory_cluster, released)
 
 
 def test_without_a_declared_time_it_ends_a_few_timers_after_the_last_record(meters: Meters) -> None:
@@ -113,7 +115,6 @@ def test_without_a_declared_time_it_ends_a_few_timers_after_the_last_record(mete
     assert (done.totals["drained"], done.totals["watermark_ms"]) == (True, None)
 
 
-@pytest.mark.long
 def test_a_time_that_has_passed_runs_nothing(meters: Meters) -> None:
     for partition in (0, 1):
         meters.send(Reading("m", START + LATER * HOUR), partition=partition)
