@@ -15,8 +15,8 @@ from moneystate.cli.durations import parse_ms
 from moneystate.cli.flag_groups import KafkaFlags, SecurityFlags
 from moneystate.cli.known_services import KNOWN
 from moneystate.cli.oidc_flags import OidcFlags
-from moneystate.cli.option import ADDRESS, NUMBER, PATH, PATH_OR_URI, Panel, check_given, option, pairs, repeated
-from moneystate.cli.options import BootstrapServers, Listen, SchemaRegistry, TopicPrefix
+from moneystate.cli.option import ADDRESS, PATH, PATH_OR_URI, Panel, check_given, option, pairs, repeated
+from moneystate.cli.options import BootstrapServers, Listen, MaxRequests, SchemaRegistry, TopicPrefix
 from moneystate.cli.service_config import config_file, service_tables
 from moneystate.console import process
 from moneystate.console.compared_states import savepoints_of
@@ -86,12 +86,7 @@ def console(
     state_ca: Annotated[
         str, option("state-ca", "The CA of the query servers' certificates, a PEM file.", Panel.security, PATH)
     ] = "",
-    max_requests: Annotated[
-        int,
-        option(
-            "max-requests", "Pages a second that one caller may load; 0: any number.", Panel.server, NUMBER, least=0
-        ),
-    ] = 100,
+    max_requests: MaxRequests = 100,
     timeout: Timeout = "10s",
 ) -> None:
     """Show what services do, in the browser.

@@ -12,7 +12,15 @@ from moneystate import log
 from moneystate.cli.flag_groups import KafkaFlags, MetricsFlags, NewTopicFlags, SecurityFlags
 from moneystate.cli.known_services import KNOWN
 from moneystate.cli.option import NUMBER, PATH, Panel, check_given, option, repeated
-from moneystate.cli.options import BootstrapServers, CreateTopics, Listen, TopicPrefix, audit_target, consumer_group
+from moneystate.cli.options import (
+    BootstrapServers,
+    CreateTopics,
+    Listen,
+    MaxRequests,
+    TopicPrefix,
+    audit_target,
+    consumer_group,
+)
 from moneystate.deliver.interface.options import InterfaceOptions, Security
 from moneystate.deliver.process import DeliverOptions, made_worker, prepare
 from moneystate.errors import ConfigError
@@ -58,6 +66,7 @@ def deliver(
     index: Annotated[str, option("index", "Folder of the index on disk.", Panel.run, PATH, shown="temporary")] = "",
     create_topics: CreateTopics = True,
     listen: Listen = "",
+    max_requests: MaxRequests = 100,
     audit_log: Annotated[str, audit_target("none")] = "",
 ) -> None:
     """Send deliveries to the endpoints of customers.
@@ -86,7 +95,8 @@ def deliver(
         kafka_config=kafka_flags.settings(),
     )
     options.check()
-    interface = _interface(options, listen, Security(*security_flags.given(), audit_log), new_topics.topic_partitions)
+    security = Security(*security_flags.given(), audit_log)
+    interface = _interface(options, listen, security, new_topics.topic_partitions, max_requests)
     check_reachable(bootstrap_servers, options.kafka_config)
     prepare(options)
     import uvloop  # not for every command
@@ -100,7 +110,9 @@ def deliver(
         uvloop.run(_until_signal(options, metrics_flags, (opened, listening)))
 
 
-def _interface(options: DeliverOptions, listen: str, security: Security, partitions: int) -> InterfaceOptions | None:
+def _interface(
+    options: DeliverOptions, listen: str, security: Security, partitions: int, max_requests: int
+) -> InterfaceOptions | None:
     """None: there is none. Raises ConfigError."""
     if not listen:
         if security != Security():
@@ -120,6 +132,7 @@ def _interface(options: DeliverOptions, listen: str, security: Security, partiti
         table_partitions=partitions,
         replication=options.replication,
         kafka_config=options.kafka_config,
+        max_requests=float(max_requests),
         security=security,
     )
     from moneystate.deliver.interface.process import check  # FastAPI takes long to import
@@ -140,6 +153,7 @@ async def _until_signal(
     working = [loop.create_task(worker.run())]
     if interface is not None:
         opened, listening = interface
+        worker.metrics.registry.register(opened.parts.requests)
         working.append(loop.create_task(opened.serve(listening, stop)))
     stopping = loop.create_task(stop.wait())
     await asyncio.wait([*working, stopping], return_when=asyncio.FIRST_COMPLETED)

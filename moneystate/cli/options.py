@@ -180,6 +180,10 @@ Format = Annotated[
     repeated("format", "Format of a topic, without its prefix: avro, json or confluent.", Panel.topics, "TOPIC=FORMAT"),
 ]
 SchemaRegistry = Annotated[str, option("schema-registry", "For topics in the confluent format.", Panel.topics, "URL")]
+MaxRequests = Annotated[
+    int,
+    option("max-requests", "Requests a second that one caller may make; 0: any number.", Panel.server, NUMBER, least=0),
+]
 CreateTopics = Annotated[bool, option("create-topics", "Create topics that are missing.", Panel.topics, shown="on")]
 TopicPartitions = Annotated[
     int, option("topic-partitions", "Partitions of topics that are created.", Panel.topics, NUMBER, least=1)

@@ -71,3 +71,9 @@ class Metrics(Collector):
         for endpoint_id, pending in its.worst:
             worst.add_metric([endpoint_id], pending)
         yield worst
+
+
+def request_counter() -> Counter:
+    """Returns the counter of the interface, which is not registered yet."""
+    name, help = f"{PREFIX}interface_requests", "Requests to the interface, by their status or error."
+    return Counter(name, help, ["request", "code"], registry=None)

@@ -23,6 +23,7 @@ from moneystate.deliver.interface.pages import Pages
 from moneystate.deliver.interface.refusals import Refused
 from moneystate.deliver.interface.routing import Parts
 from moneystate.deliver.interface.tables import Table
+from moneystate.deliver.metrics import request_counter
 from moneystate.deliver.router_schemas import delivery_reader
 from moneystate.deliver.rows import UrlRules
 from moneystate.deliver.secrets import open_store
@@ -79,6 +80,7 @@ class Interface:
             callers=o.security.callers(),
             audit=o.security.audit(),
             rates=Rates(o.max_requests),
+            requests=request_counter(),
             now_ms=lambda: round(time.time() * 1_000),
         )
 

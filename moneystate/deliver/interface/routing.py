@@ -12,6 +12,7 @@ from fastapi import Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
+from prometheus_client import Counter
 from starlette.exceptions import HTTPException
 
 from moneystate.deliver.interface.audit import Audit
@@ -44,6 +45,7 @@ class Parts:
     callers: Callers
     audit: Audit
     rates: Rates
+    requests: Counter
     now_ms: Callable[[], int]
 
 
@@ -89,18 +91,20 @@ class AuditedRoute(APIRoute):
                 return self._refused(request, _reason(e))
             except RequestValidationError as e:
                 return self._refused(request, Refused("INVALID_REQUEST", f"expected {_first_problem(e)}."))
-            self._done(request)
+            self._done(request, response.status_code)
             return response
 
         return handle
 
-    def _done(self, request: Request) -> None:
+    def _done(self, request: Request, status: int) -> None:
+        parts_of(request).requests.labels(self.name, str(status)).inc()
         if request.method != GET or self.path.rpartition("/")[2] in CONTENT:
             who: Caller = request.state.caller
             parts_of(request).audit.done(who.subject, who.machine, self.name, **request.path_params)
 
     def _refused(self, request: Request, refused: Refused) -> Response:
         who: Caller | None = getattr(request.state, "caller", None)
+        parts_of(request).requests.labels(self.name, refused.code).inc()
         parts_of(request).audit.refused(
             "" if who is None else who.subject,
             machine_of(request.scope),

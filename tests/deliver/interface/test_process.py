@@ -19,7 +19,9 @@ from tests.deliver.workers import WITHIN_S, Receivers
 from tests.ingest.harness import Client, written
 from tests.job.harness import JobProcess
 from tests.kafka.logs import Cluster
+from tests.ports import free_port
 from tests.reference.kafka_log import read_log
+from tests.scrape import scraped
 from tests.waiting import until
 
 LISTENING = re.compile(r"listening on \S+:(\d+) \(")
@@ -34,11 +36,16 @@ def cluster(broker: DevBroker, topic_prefix: str) -> Cluster:
 
 
 @pytest.fixture
-def worker(cluster: Cluster, tmp_path: Path) -> Iterator[JobProcess]:
+def metrics_port() -> int:
+    return free_port()
+
+
+@pytest.fixture
+def worker(cluster: Cluster, tmp_path: Path, metrics_port: int) -> Iterator[JobProcess]:
     (tmp_path / "secrets").mkdir()
     flags = ["--bootstrap-servers", cluster.bootstrap_servers, "--topic-prefix", cluster.prefix, "--allow-http",
              "--allow-network", "127.0.0.0/8", "--listen", "127.0.0.1:0", "--secrets", str(tmp_path / "secrets"),
-             "--topic-partitions", "1"]  # fmt: skip
+             "--topic-partitions", "1", "--max-requests", "1000", "--metrics-port", str(metrics_port)]  # fmt: skip
     with JobProcess(["deliver", *flags], tmp_path) as process:
         yield process
 
@@ -48,7 +55,9 @@ def place_of(cluster: Cluster, table: str, id: str) -> RowPlace:
     return RowPlace(row.partition, row.offset)
 
 
-def test_an_endpoint_that_was_made_here_gets_signed_messages(cluster: Cluster, worker: JobProcess) -> None:
+def test_an_endpoint_that_was_made_here_gets_signed_messages(
+    cluster: Cluster, worker: JobProcess, metrics_port: int
+) -> None:
     until(lambda: LISTENING.search(worker.err()), worker.err, WITHIN_S)
     match = LISTENING.search(worker.err())
     assert match is not None
@@ -78,6 +87,8 @@ def test_an_endpoint_that_was_made_here_gets_signed_messages(cluster: Cluster, w
         path = f"/v1/endpoints/{id}/messages/{one.delivery_id}/attempts"
         until(lambda: len(call("GET", path)["entries"]) == 2, worker.err, WITHIN_S)
         assert [its["kind"] for its in call("GET", path)["entries"]] == ["attempt", "ended"]
+    requests = scraped(metrics_port).values("moneystate_deliver_interface_requests_total")
+    assert requests["201", "create_endpoint"] == requests["201", "create_subscription"] == 1
     assert worker.stop().code == 0
     log, _ = read_log(cluster.bootstrap_servers, ["delivery-log"], cluster.prefix)
     assert len(log) == 2
