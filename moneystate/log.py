@@ -49,7 +49,7 @@ class Level(StrEnum):
 
 
 class Settings(NamedTuple):
-    """How this process logs. Child processes get the same."""
+    """Describes how this process logs. Child processes get the same."""
 
     as_json: bool
     level: str
@@ -161,7 +161,7 @@ def is_line(text: str) -> bool:
 
 
 def text_of(line: str) -> str:
-    """What a person reads in place of a line in JSON: level and event. Other lines are unchanged."""
+    """Returns what a person reads in place of a line in JSON: level and event. Other lines are unchanged."""
     if not is_line(line):
         return line
     event = json.loads(line)

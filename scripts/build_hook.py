@@ -18,7 +18,7 @@ import compile_core
 
 class CompiledCore(BuildHookInterface[Any]):
     def dependencies(self) -> list[str]:
-        """What an isolated build installs for it."""
+        """Returns what an isolated build installs for it."""
         return [] if compile_core.why_not() else list(compile_core.settings(Path(self.root))["requires"])
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

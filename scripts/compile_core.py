@@ -59,7 +59,7 @@ def key(root: Path = ROOT) -> str:
 
 
 def why_not() -> str:
-    """Why the core is not compiled here; empty: it can be."""
+    """Returns why the core is not compiled here; empty: it can be."""
     if os.environ.get(PURE, "") not in ("", "0"):
         return f"{PURE} is set"
     compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
@@ -78,7 +78,7 @@ def cache_root() -> Path:
 
 
 def cached(root: Path = ROOT) -> Path:
-    """Where the compiled modules of these sources are or will be, in the folders of their sources."""
+    """Returns where the compiled modules of these sources are or will be, in the folders of their sources."""
     return cache_root() / f"core-{key(root)[:16]}"
 
 

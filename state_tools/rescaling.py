@@ -41,7 +41,7 @@ PLACE = "--new-checkpoint"
 
 @dataclass(frozen=True)
 class Target:
-    """What the new checkpoint is to be."""
+    """Holds what the new checkpoint is to be."""
 
     checkpoint: str
     key_groups: int

@@ -124,7 +124,7 @@ class MoneyEnriched:
 
 @dataclass
 class User:
-    """What the service knows about a user."""
+    """Holds what the service knows about a user."""
 
     info: UserInfo | None = None
     money_types: list[str] = field(default_factory=list)

@@ -111,8 +111,8 @@ class ServiceDecoder:
         return keys[0] if len(keys) == 1 else keys
 
     def _unexpected_type(self, header: bytes, value: bytes) -> Rejected:
-        """Why a record of this type is not accepted in this topic. Raises Malformed if the value itself is invalid:
-        this reason takes precedence."""
+        """Returns why a record of this type is not accepted in this topic. Raises Malformed if the value itself is
+        invalid: this reason takes precedence."""
         if header in self.inputs_by_header:
             other = self.inputs_by_header[header]
             if other.lookup is not None:

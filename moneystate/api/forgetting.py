@@ -30,7 +30,7 @@ class Forgotten:
 
 
 class Forgetting(NamedTuple):
-    """What a service declares."""
+    """Holds what a service declares."""
 
     input: Input[Any]
     id: str  # the field with the id of the request

@@ -87,7 +87,7 @@ def _place(tree: Tree) -> Span:
 
 
 def _place_of_code(code: CodeType) -> Span | None:
-    """Where the expression of a lambda begins and ends; None: the code does not say."""
+    """Returns where the expression of a lambda begins and ends; None: the code does not say."""
     begin: tuple[int, int] | None = None
     end: tuple[int, int] | None = None
     for line, end_line, column, end_column in code.co_positions():

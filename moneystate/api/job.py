@@ -206,7 +206,7 @@ def _readable(plan: Plan) -> dict[str, list[str]]:
 
 
 def _tables(plan: Plan) -> dict[str, Any]:
-    """What decides since when rows of tables hold, as a rule; nothing if there are none."""
+    """Returns what decides since when rows of tables hold, as a rule; nothing if there are none."""
     tables = {
         t.topic: {"history_ms": t.history_ms, "ready": t.ready, "valid_from": t.valid_from or ""}
         for t in plan.service.tables.values()

@@ -28,7 +28,7 @@ class Unusable(Exception):
 
 
 class Attempt(NamedTuple):
-    """How a lookup ended, besides the content of the answer."""
+    """Describes how a lookup ended, besides the content of the answer."""
 
     outcome: str
     attempts: int  # that count
@@ -157,8 +157,8 @@ class LookupPlan:
         return "[" + ",".join([_in_id(getattr(record, name)) for name in self.ids]) + "]"
 
     def path(self, request: Any) -> str:
-        """Where the request is asked: the path of the call, quoted. Raises StepError for what the service's function
-        makes of it."""
+        """Returns where the request is asked: the path of the call, quoted. Raises StepError for what the service's
+        function makes of it."""
         path = self._path(request)
         if type(path) is not str or not path.startswith("/"):
             raise StepError(

@@ -104,7 +104,7 @@ class LookupSteps:
         return now, 0, 0, self.topics[plan], reply.partition, reply.offset, now, self.step.owner, reply.value
 
     def take_early(self, effects: Effects) -> list[Answered]:
-        """What to answer after a step that has asked."""
+        """Returns what to answer after a step that has asked."""
         for time in self.opened:
             effects.hold(time)
         early = self.early
@@ -118,8 +118,8 @@ class LookupSteps:
     # Replies
 
     def answered(self, plan: LookupPlan, work: Work, item: Item, watermark: int, effects: Effects) -> list[Any]:
-        """What the requests hold that a reply answers now. They are closed, whatever becomes of its step. If there are
-        none, the reply is kept, as long as a step may still make its request. `item`: see `at_request`."""
+        """Returns what the requests hold that a reply answers now. They are closed, whatever becomes of its step. If
+        there are none, the reply is kept, as long as a step may still make its request. `item`: see `at_request`."""
         self.step.begin(item, None, None, effects)
         entries = LookupCells(self.step.cells, self.plan.kinds, plan, self.step.owner, work.record)
         held: list[Any] = []

@@ -111,7 +111,7 @@ def of_object(one: Any) -> Any:
 
 
 def items_of(value: Any) -> Any:
-    """What iteration over the value gives."""
+    """Returns what iteration over the value gives."""
     match value:
         case Free() | Partly(Table()):  # of a dict the keys
             return FREE

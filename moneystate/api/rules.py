@@ -36,7 +36,7 @@ class Rule:
     maximum: float | None = None
 
     def wrong(self, value: Any) -> str:
-        """What was expected instead of the value; empty: it is within the limits."""
+        """Returns what was expected instead of the value; empty: it is within the limits."""
         if type(value) not in (int, float):
             return ""
         if self.minimum is not None and value < self.minimum:
@@ -59,7 +59,7 @@ def _has_notes(hint: Any) -> bool:
 
 
 def wrong_rule(cls: type, rule: str, value: Any) -> str:
-    """What was expected instead of the value of a rule; empty: it is within the limits."""
+    """Returns what was expected instead of the value of a rule; empty: it is within the limits."""
     limits = limits_of(cls).get(rule)
     return "" if limits is None else limits.wrong(value)
 
@@ -119,7 +119,7 @@ def from_text(declared: Any, text: str, is_duration: bool, where: str, duration:
 
 
 def problem_of(value: Any, path: str = "") -> str:
-    """Why a value cannot be a rule; empty: it can."""
+    """Returns why a value cannot be a rule; empty: it can."""
     if not _is_finite(value):
         return f"{path} is {value}, which JSON cannot represent"
     if value is None or type(value) in SCALARS:

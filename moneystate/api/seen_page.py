@@ -39,7 +39,7 @@ class SeenIds:
         return SeenIds(self.depth, self.n + 1, self.ids + packed + long_bytes(at))
 
     def seen_at(self, packed: bytes) -> int:
-        """When the id (`pack_id`) was last seen. NO_TIME: it is not here."""
+        """Returns when the id (`pack_id`) was last seen. NO_TIME: it is not here."""
         if self.ids.find(packed) < 0:
             return NO_TIME
         # the match may begin inside an item, so compare item by item
@@ -67,7 +67,7 @@ class SeenIds:
         return SeenIds(self.depth, self.n - dropped, self.ids[pos:]) if dropped else self
 
     def oldest(self) -> int:
-        """When its first id was seen. Raises Malformed if there is none."""
+        """Returns when its first id was seen. Raises Malformed if there is none."""
         _, end = skip_bytes(self.ids, 0)
         return read_long(self.ids, end)[0]
 

@@ -233,7 +233,7 @@ class StepChanges:
 
 
 def _body_before(kind: RecordKind, before: Before) -> Any:
-    """How the step found a record."""
+    """Returns how the step found a record."""
     if before.dirty:  # an earlier step of the batch may have changed it
         return before.content
     stored = before.cell.stored

@@ -29,7 +29,7 @@ LOADED_MEMBERS = frozenset({TYPE, *[f.label for f in TABLE_LOADED_RECORD.fields]
 
 
 class Row(NamedTuple):
-    """What a record of the topic says."""
+    """Holds what a record of the topic says."""
 
     key: bytes
     change: Any  # the `<Record>Change`

@@ -83,8 +83,8 @@ arrival: Final = Arrival()
 
 @dataclass(frozen=True)
 class Unavailable:
-    """What happens to columns of change events that the database did not log, because an update left them as they were
-    (`moneystate.api.unavailable`).
+    """Describes what happens to columns of change events that the database did not log, because an update left them as
+    they were (`moneystate.api.unavailable`).
 
     - `keep`: a step gets the last value of the row's column, which the state keeps. False: such an event is a dead
       letter, and so is one of a row of which no value is known.

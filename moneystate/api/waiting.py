@@ -44,7 +44,7 @@ class WaitsFor(Reads[Table[Any]]):
 
 
 class WaitPlan:
-    """What a function waits for. `key_of`: the row's key, from the event; None: the event needs no row."""
+    """Holds what a function waits for. `key_of`: the row's key, from the event; None: the event needs no row."""
 
     def __init__(self, table: TablePlan, key_of: Callable[[Any], Any], wait_ms: int) -> None:
         self.table = table

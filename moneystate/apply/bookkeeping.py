@@ -72,12 +72,12 @@ class Bookkeeping:
         return {Partition(t, p): (offset, topic_id) for t, p, offset, topic_id in rows}
 
     def stops(self, connection: Connected, target: str) -> dict[Partition, str]:
-        """Why partitions cannot go on."""
+        """Returns why partitions cannot go on."""
         rows = self._positions_of(connection, target, "stopped")
         return {Partition(t, p): why for t, p, why in rows if why is not None}
 
     def left_s(self, connection: Connected, target: str) -> dict[Partition, float]:
-        """How long ago each partition was last read to its end, in seconds."""
+        """Returns how long ago each partition was last read to its end, in seconds."""
         rows = self._positions_of(connection, target, "extract(epoch FROM now() - read_to_end_at)::float8")
         return {Partition(t, p): seconds for t, p, seconds in rows}
 

@@ -22,7 +22,7 @@ STALLED: Final = 600  # reads of nothing, some 30 s
 
 @dataclass(frozen=True)
 class Options:
-    """What `moneystate.replica.log` asks for."""
+    """Holds what `moneystate.replica.log` asks for."""
 
     bootstrap_servers: str
     topic_prefix: str
@@ -35,7 +35,7 @@ class Options:
 
 @dataclass(frozen=True)
 class From:
-    """Where to go on: a version that the tables have, and the positions behind it."""
+    """Describes where to go on: a version that the tables have, and the positions behind it."""
 
     positions: dict[int, int]
     epochs: list[str] = field(default_factory=list)

@@ -35,7 +35,7 @@ class Part:
 
 @dataclass
 class Decision:
-    """What happens to the parts of a transaction."""
+    """Decides what happens to the parts of a transaction."""
 
     apply: list[Part] = field(default_factory=list)
     done: list[Part] = field(default_factory=list)  # already applied; the answer to the commit was lost

@@ -18,21 +18,21 @@ class Mode(StrEnum):
 
 
 class Nul(StrEnum):
-    """What happens to a text with a NUL character, which PostgreSQL cannot store."""
+    """Describes what happens to a text with a NUL character, which PostgreSQL cannot store."""
 
     reject = "reject"
     remove = "remove"
 
 
 class Start(StrEnum):
-    """Where a partition without a position begins."""
+    """Describes where a partition without a position begins."""
 
     earliest = "earliest"
     latest = "latest"
 
 
 class OnError(StrEnum):
-    """What happens to a record whose error is not one of its data."""
+    """Describes what happens to a record whose error is not one of its data."""
 
     fail = "fail"  # its partition stops; the others go on
     dead_letter = "dead-letter"

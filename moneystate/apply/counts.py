@@ -13,7 +13,7 @@ LONGEST_WAIT_S: Final = 10.0
 
 @dataclass
 class Counts:
-    """What a target has done since the start of the process."""
+    """Holds what a target has done since the start of the process."""
 
     records: int = 0
     transactions: int = 0

@@ -120,7 +120,7 @@ def rolled_back(connection: Connected) -> bool:
 
 
 def judge(error: psycopg.Error) -> Verdict:
-    """What an error means. psycopg itself raises some without asking the server."""
+    """Returns what an error means. psycopg itself raises some without asking the server."""
     if error.sqlstate is None:
         if isinstance(error, psycopg.DataError):
             return Verdict.data

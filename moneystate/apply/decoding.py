@@ -40,8 +40,8 @@ ToCanonical = Callable[[bytes], bytes]
 
 
 def decoder(topic: str, value_format: str, type_name: str, service: str, schemas: str, registry: str) -> Decode:
-    """What reads the records of a topic. `topic`: without prefix. `service`: MODULE:NAME of the service that writes it;
-    `schemas`: a file or folder with its schemas; both empty: the enrichment's. Raises ConfigError."""
+    """Returns what reads the records of a topic. `topic`: without prefix. `service`: MODULE:NAME of the service that
+    writes it; `schemas`: a file or folder with its schemas; both empty: the enrichment's. Raises ConfigError."""
     if value_format == DEBEZIUM:
         return _marked(_ChangeDecoder())
     if value_format == JSON and not service and not schemas:

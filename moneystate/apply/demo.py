@@ -69,7 +69,7 @@ def move(tx: Tx, event: Event) -> list[Notification]:
 
 @dataclass
 class Wanted:
-    """What must be true at the end, by the movements alone."""
+    """Holds what must be true at the end, by the movements alone."""
 
     balances: dict[str, tuple[int, int]] = field(default_factory=dict)
     notices: Counter[tuple[str, int]] = field(default_factory=Counter)  # account and number of its movement
@@ -86,7 +86,7 @@ class Wanted:
 
 
 class Watched:
-    """What others see: the rows, and each notice when it comes."""
+    """Holds what others see: the rows, and each notice when it comes."""
 
     def __init__(self, servers: str, dsn: str) -> None:
         settings = {"isolation.level": "read_committed", "auto.offset.reset": "earliest", "log_level": "0"}

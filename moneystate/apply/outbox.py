@@ -104,7 +104,7 @@ def unpublished(rows: Iterable[OutboxRow], cursors: dict[Stream, Number]) -> lis
 
 
 def moved_by(rows: Iterable[OutboxRow]) -> dict[Stream, Number]:
-    """Where the cursors are once these rows have been published."""
+    """Returns where the cursors are once these rows have been published."""
     cursors: dict[Stream, Number] = {}
     for row in rows:
         cursors[row.stream] = max(row.number, cursors.get(row.stream, row.number))

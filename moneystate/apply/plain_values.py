@@ -33,7 +33,7 @@ class PlainReader:
 
 
 def converter(schema: Any, named: dict[str, Convert | None]) -> Convert | None:
-    """What makes plain values of raw ones; None: they are plain already. Records may contain themselves."""
+    """Returns what makes plain values of raw ones; None: they are plain already. Records may contain themselves."""
     if isinstance(schema, list):
         return _union(schema, named)
     if isinstance(schema, str):

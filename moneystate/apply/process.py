@@ -212,7 +212,7 @@ def ddl_of(settings: Settings) -> list[str]:
 
 
 def difference_of(settings: Settings) -> list[str]:
-    """What the tables in the database lack. Raises ConfigError."""
+    """Returns what the tables in the database lack. Raises ConfigError."""
     books = Bookkeeping(settings.schema, settings.application)
     with connected(settings) as connection:
         missing = [] if books.exist(connection) else books.ddl()
@@ -247,7 +247,7 @@ def _with_tables(settings: Settings) -> list[Rows | State]:
 
 
 class Metrics(Collector):
-    """What Prometheus reads."""
+    """Collects what Prometheus reads."""
 
     def __init__(self, process: Process) -> None:
         self._process = process

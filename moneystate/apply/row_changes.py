@@ -77,7 +77,7 @@ class BoundColumn:
 
 
 class RowPlan:
-    """How the records of a topic become rows of a table."""
+    """Describes how the records of a topic become rows of a table."""
 
     def __init__(
         self, columns: Sequence[Column], paths: Mapping[str, str], key: Sequence[str], mode: Mode, decode: Decode,
@@ -100,7 +100,7 @@ class RowPlan:
         return [self.columns[n].column for n in self.key]
 
     def change(self, record: Record) -> RowChange | None:
-        """What the record does; None: nothing. Raises Refused."""
+        """Returns what the record does; None: nothing. Raises Refused."""
         decoded = self._decode(record)
         if isinstance(decoded, Ignored):
             return None

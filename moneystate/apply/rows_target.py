@@ -88,7 +88,7 @@ class Rows:
         return sql.create_table(self.target.table, columns, key)
 
     def diff(self, connection: Connected) -> list[str]:
-        """What the table in the database lacks."""
+        """Returns what the table in the database lacks."""
         there = table_columns(connection, self.target.table)
         if there is None:
             return [self.ddl()]

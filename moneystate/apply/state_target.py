@@ -48,7 +48,7 @@ class State:
         return [sql.create_table(t.table, t.columns, t.key) for t in self.tables]
 
     def diff(self, connection: Connected) -> list[str]:
-        """What the tables in the database lack."""
+        """Returns what the tables in the database lack."""
         lines: list[str] = []
         for table in self.tables:
             there = table_columns(connection, table.table)
@@ -71,7 +71,7 @@ class State:
             check_key(connection, table.table, table.key, self.where)
 
     def begin(self, connection: Connected, books: Bookkeeping) -> From | None:
-        """Where to go on; None: from the beginning."""
+        """Returns where to go on; None: from the beginning."""
         version = books.version(connection, self.name)
         if version is None:
             return None

@@ -67,6 +67,6 @@ def status_of(
 
 
 def longest_transaction_s(connection: Connected) -> float:
-    """How long the longest transaction of the database has lasted, in seconds."""
+    """Returns how long the longest transaction of the database has lasted, in seconds."""
     row = connection.execute(SNAPSHOT).fetchone()
     return 0.0 if row is None else float(row[0])

@@ -14,7 +14,7 @@ from moneystate.apply.staging import Staging
 
 @dataclass
 class Effects:
-    """What goes out of a transaction, and what is counted."""
+    """Holds what goes out of a transaction, and what is counted."""
 
     dead_letters: str  # topic
     staging: Staging
@@ -46,7 +46,7 @@ class Applied(Protocol):
         """Looks at the database. Raises ConfigError for what does not fit, and psycopg's errors."""
 
     def read(self, record: Record) -> Any:
-        """What the record is to the target; None: nothing. Raises Refused, and BrokerError of a registry."""
+        """Returns what the record is to the target; None: nothing. Raises Refused, and BrokerError of a registry."""
 
     def apply(self, tx: Tx, reads: Sequence[Read], effects: Effects) -> None:
         """Takes the records' effects. Raises psycopg's errors, Reject and Refused for a record that a handler rejects,

@@ -18,7 +18,7 @@ DELETE_RETENTION_MS = 86_400_000  # Kafka's own default
 
 @dataclass(frozen=True)
 class Logs:
-    """What the brokers say of some topics, and of all their partitions."""
+    """Holds what the brokers say of some topics, and of all their partitions."""
 
     ids: Mapping[str, str]  # by topic
     starts: Mapping[Partition, int]
@@ -47,7 +47,7 @@ def logs_of(admin: AdminClient, topics: Sequence[str]) -> Logs:
 
 
 def begin_of(partition: Partition, logs: Logs, start: Start) -> int:
-    """Where a partition without a position begins."""
+    """Returns where a partition without a position begins."""
     return logs.ends[partition] if start is Start.latest else logs.starts[partition]
 
 
@@ -74,7 +74,8 @@ def check_left(target: str, partition: Partition, logs: Logs, left_s: float) -> 
 
 
 def position_in(target: str, partition: Partition, position: int, logs: Logs, skip_lost: bool) -> tuple[int, int]:
-    """Where to go on, and how many offsets are skipped. Raises RetentionError for a position outside the log."""
+    """Returns where to go on, and how many offsets are skipped. Raises RetentionError for a position outside the
+    log."""
     first, end = logs.starts[partition], logs.highs[partition]
     if position < first and skip_lost:
         return first, first - position

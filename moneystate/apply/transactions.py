@@ -40,7 +40,7 @@ FAILPOINTS: Final = ("begun", "locked", "applied", "numbered", "moved", "committ
 
 @dataclass
 class Outcome:
-    """What became of a chunk."""
+    """Holds what became of a chunk."""
 
     ends: dict[Partition, int] = field(default_factory=dict)  # partitions that went on, and where they are now
     moved: dict[Partition, int] = field(default_factory=dict)  # partitions that someone else moved

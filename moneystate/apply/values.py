@@ -31,7 +31,7 @@ _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",
 
 
 def writer_for(kind: ColumnType, remove_nul: bool) -> Writer:
-    """How values are written for a column of this type."""
+    """Returns how values are written for a column of this type."""
     if kind.item is not None:
         return _array(kind, writer_for(kind.item, remove_nul), remove_nul)
     if kind.name in INTEGERS:

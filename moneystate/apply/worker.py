@@ -39,7 +39,7 @@ OUTBOX_S: Final = 1.0  # between two looks at the size of the outbox
 
 @dataclass(frozen=True)
 class Choices:
-    """What the command line chooses for a run."""
+    """Holds what the command line chooses for a run."""
 
     on_error: OnError = OnError.fail
     skip_lost: bool = False

@@ -32,7 +32,7 @@ from moneystate.kafka.starting import EARLIEST, resolve_start
 
 @dataclass(frozen=True)
 class ArchiveOptions:
-    """What to archive, and where."""
+    """Holds what to archive, and where."""
 
     bootstrap_servers: str
     out: str  # path or URI

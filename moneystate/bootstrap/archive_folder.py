@@ -35,7 +35,8 @@ class ArchiveFolder:
         return f"{self.folder.name}/{tp[0]}/{tp[1]}"
 
     def note(self, tp: TopicPartition) -> RangeNote | None:
-        """What an earlier run has recorded; None: there was none. Raises ArchiveError for files without a note."""
+        """Returns what an earlier run has recorded; None: there was none. Raises ArchiveError for files without a
+        note."""
         place, name = f"{tp[0]}/{tp[1]}", f"{self.name(tp)}/{NOTE}"
         try:
             return decode_note(self.folder.read(f"{place}/{NOTE}"), name)
@@ -67,7 +68,7 @@ class ArchiveFolder:
 
     @contextmanager
     def new_file(self, tp: TopicPartition, name: str) -> Iterator[Path]:
-        """Where the file is to be written. It is in the archive at the end of the block."""
+        """Yields where the file is to be written. It is in the archive at the end of the block."""
         if self.local is not None:
             yield self.local / tp[0] / str(tp[1]) / name
             return

@@ -23,8 +23,8 @@ BEGIN_ADVICE = f"give the missing records with another --from, or start there wi
 
 @dataclass(frozen=True)
 class Cut:
-    """Where the history ends: a time (ms, of record timestamps), offsets of some partitions, or the ends of the
-    logs."""
+    """Describes where the history ends: a time (ms, of record timestamps), offsets of some partitions, or the ends of
+    the logs."""
 
     at_ms: int | None = None
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -144,7 +144,7 @@ class History:
 
 @dataclass(frozen=True)
 class KafkaLog:
-    """What Kafka holds of the topics. Names are without prefix."""
+    """Holds what Kafka holds of the topics. Names are without prefix."""
 
     starts: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]

@@ -22,7 +22,7 @@ ARCHIVE_ADVICE = "restore the file."
 
 @dataclass
 class FileFacts:
-    """What the inspection of an archive file found."""
+    """Holds what the inspection of an archive file found."""
 
     records: int = 0
     has_offsets: bool = False  # its records have offsets

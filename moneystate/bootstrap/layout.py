@@ -30,7 +30,7 @@ _NAME = re.compile(r"(\d+)-(\d+)")
 
 @dataclass
 class RangeNote:
-    """What an archive records about one partition: offsets `start` to before `end`."""
+    """Holds what an archive records about one partition: offsets `start` to before `end`."""
 
     start: int
     end: int
@@ -87,7 +87,7 @@ def _whole(value: Any, name: str) -> int:
 
 
 def _about(name: str, about: Any) -> dict[str, Any]:
-    """What a note says about a file."""
+    """Returns what a note says about a file."""
     if type(about) is not dict or type(about.get("sha256", "")) is not str:
         raise TypeError(f"expected the records and the SHA-256 of {name}")
     if about.get("records") is not None:

@@ -69,8 +69,8 @@ def with_tables(processor: Processor[Any], copies: TableCopies | None) -> Proces
 
 
 def first_loads(spec: SourceSpec, partitions: Sequence[PartitionHistory]) -> dict[TopicPartition, int]:
-    """Where the first load of each partition ends, of tables that other inputs wait for. Raises ArchiveError if it does
-    not end in the history."""
+    """Returns where the first load of each partition ends, of tables that other inputs wait for. Raises ArchiveError if
+    it does not end in the history."""
     waits = {t.name for t in spec.inputs if t.waits}
     waiting = [p for p in partitions if p.topic in waits]
     if not waiting:

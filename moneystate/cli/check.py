@@ -22,7 +22,7 @@ from moneystate.testing.purity import findings
 
 
 def opened(service: Service[Any]) -> list[str]:
-    """What shows personal data to all callers of the query server because the declarations say so."""
+    """Returns what shows personal data to all callers of the query server because the declarations say so."""
     why = "personal=False, so every caller may read it"
     lines = [f"{index!r}: {why}" for index in service.indices.values() if index.personal is False]
     lines += [f"query {name!r}: {why}" for name, personal in service.personal_queries.items() if personal is False]

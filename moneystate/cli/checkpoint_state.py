@@ -119,7 +119,7 @@ def export_state(
 def _changelog(
     service: ServiceSpec, source: Checkpoint, key_groups: int, servers: str, kafka: dict[str, str]
 ) -> ChangelogPosition | None:
-    """Where a replica continues; None: it is not asked for. Raises ConfigError, SavepointError."""
+    """Returns where a replica continues; None: it is not asked for. Raises ConfigError, SavepointError."""
     if not servers:
         return None
     settings, last = source.settings(), source.last_committed()

@@ -208,7 +208,7 @@ class _Bar:
         self.task = self.progress.add_task(title, total=shares + 1, completed=self.done)
 
     def _done(self, batch: int) -> int:
-        """How many batches are done after a batch, including the closing one, according to the plans."""
+        """Returns how many batches are done after a batch, including the closing one, according to the plans."""
         return plans.next_share(plans.from_offset(self.checkpoint.offset(batch)), self.shares, self.version)
 
     def batch(self, progress: BatchProgress) -> None:

@@ -192,7 +192,7 @@ def _place(p: BatchProgress) -> dict[str, Any]:
 
 
 def _state(p: BatchProgress) -> dict[str, Any]:
-    """Where the job is, as fields of the log."""
+    """Returns where the job is, as fields of the log."""
     return {
         "watermark": _time(p),
         "buffered": p.buffered,
@@ -225,7 +225,7 @@ def _time(p: BatchProgress) -> str:
 
 
 def _lag(p: BatchProgress) -> str:
-    """How far the watermark is behind the wall clock; empty for old data."""
+    """Returns how far the watermark is behind the wall clock; empty for old data."""
     if p.watermark_ms is None:
         return ""
     seconds = time.time() - p.watermark_ms / 1000

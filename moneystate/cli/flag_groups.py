@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KafkaFlags(Flags):
-    """How all Kafka clients are set."""
+    """Describes how all Kafka clients are set."""
 
     kafka_config: KafkaConfig = None
     kafka_config_file: KafkaConfigFile = None
@@ -68,7 +68,7 @@ class KafkaFlags(Flags):
 
 @dataclass(frozen=True)
 class SecurityFlags(Flags):
-    """How servers encrypt, and know their callers."""
+    """Describes how servers encrypt, and know their callers."""
 
     tls_cert: TlsCert = ""
     tls_key: TlsKey = ""
@@ -84,7 +84,7 @@ class SecurityFlags(Flags):
 
 @dataclass(frozen=True)
 class ClientFlags(Flags):
-    """How clients encrypt, and say who they are."""
+    """Describes how clients encrypt, and say who they are."""
 
     tls_ca: TlsCa = ""
     tls_cert: TlsCert = ""
@@ -94,7 +94,7 @@ class ClientFlags(Flags):
 
 @dataclass(frozen=True)
 class MetricsFlags(Flags):
-    """Where Prometheus finds metrics."""
+    """Describes where Prometheus finds metrics."""
 
     metrics_port: MetricsPort = 0
     metrics_host: MetricsHost = "127.0.0.1"
@@ -109,7 +109,7 @@ class MetricsFlags(Flags):
 
 @dataclass(frozen=True)
 class StoreFlags(Flags):
-    """How folders in stores are reached: by Spark."""
+    """Describes how folders in stores are reached: by Spark."""
 
     spark_config: SparkConfig = None
 
@@ -120,7 +120,7 @@ class StoreFlags(Flags):
 
 @dataclass(frozen=True)
 class SparkFlags(Flags):
-    """How Spark is started."""
+    """Describes how Spark is started."""
 
     master: Master = ""
     spark_config: SparkConfig = None
@@ -134,7 +134,7 @@ class SparkFlags(Flags):
 
 @dataclass(frozen=True)
 class NewTopicFlags(Flags):
-    """How topics are created."""
+    """Describes how topics are created."""
 
     topic_partitions: TopicPartitions = 4
     replication_factor: ReplicationFactor = 0
@@ -147,7 +147,7 @@ class NewTopicFlags(Flags):
 
 @dataclass(frozen=True)
 class FormatFlags(Flags):
-    """How topics are read and written."""
+    """Describes how topics are read and written."""
 
     format: Format = None
     schema_registry: SchemaRegistry = ""

@@ -23,7 +23,7 @@ LOG = get_log(__name__)
 
 
 class Before(NamedTuple):
-    """What a start continues."""
+    """Holds what a start continues."""
 
     where: str  # for errors; empty: it starts from nothing
     rules: Mapping[str, Any]
@@ -80,7 +80,8 @@ def left_out(context: typer.Context, rules: Mapping[str, str], earlier: Before) 
 
 
 def notes_of(spec: JobSpec, options: RunOptions, stay: Mapping[str, tuple[Any, Any]]) -> list[Note]:
-    """What a start changes, and which rules stay as they are although the service declares another value now."""
+    """Returns what a start changes, and which rules stay as they are although the service declares another value
+    now."""
     checkpoint = Checkpoint(options.checkpoint)
     o = options.named(spec)
     settings = settings_of(spec.name, o.key_groups, o.partitions, o.application(), o.topic_prefix, o.local)

@@ -75,7 +75,7 @@ def rules_by_service(
 
 
 def _instead_of(name: str, rules: Sequence[str], own: Sequence[str]) -> str:
-    """What to write instead of an unknown flag: the closest ones, else where all of them are listed."""
+    """Returns what to write instead of an unknown flag: the closest ones, else where all of them are listed."""
     close = get_close_matches(name, [*rules, *own], 3)
     if close:
         return f"write {' or '.join(close)}."

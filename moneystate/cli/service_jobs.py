@@ -162,7 +162,8 @@ def _prepared(path: str, rules: Mapping[str, Any], options: RunOptions, chosen: 
 
 
 def _saved(options: RunOptions) -> dict[str, Any]:
-    """What the state that the job begins with says of itself: the numbers of topics, and the schemas of its entries."""
+    """Returns what the state that the job begins with says of itself: the numbers of topics, and the schemas of its
+    entries."""
     checkpoint, rules = Checkpoint(options.checkpoint), before(options).rules
     saved = {name: rules[name] for name in (TOPICS, STATE_SCHEMAS) if name in rules}
     is_unfinished = not checkpoint.is_new() and checkpoint.planned_rules() is not None

@@ -41,7 +41,7 @@ Records = Annotated[int, option("sample", "About how many records to read.", Pan
 
 @dataclass(frozen=True)
 class Report:
-    """What the sample says."""
+    """Holds what the sample says."""
 
     topic: Topic
     sample: Sample

@@ -122,7 +122,7 @@ def status(answer: status_pb2.GetStatusResponse) -> None:
 
 
 def _counted(count: status_pb2.SchemaCount) -> str:
-    """What is counted: entries of a schema, or without a version what could not be used."""
+    """Returns what is counted: entries of a schema, or without a version what could not be used."""
     return f"{count.kind} entries, schema v{count.schema_version}" if count.schema_version else count.kind
 
 

@@ -112,7 +112,7 @@ def _place(
 
 @dataclass(frozen=True)
 class Given:
-    """What the flags say about the source."""
+    """Holds what the flags say about the source."""
 
     file: Path | None
     sql: str

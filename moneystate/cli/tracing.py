@@ -22,7 +22,7 @@ def check_traces() -> None:
 
 @contextmanager
 def calls_traced(wanted: bool) -> Iterator[RequestedCalls | None]:
-    """What traces the calls of a client; None: not wanted. Raises ConfigError."""
+    """Yields what traces the calls of a client; None: not wanted. Raises ConfigError."""
     if not wanted:
         yield None
         return

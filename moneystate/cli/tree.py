@@ -17,7 +17,8 @@ JOBS, QUERIES, STATE, TOOLS = "Jobs", "Queries", "State and history", "Developme
 
 
 class Place(NamedTuple):
-    """Where a command is, MODULE:NAME of a function or of a group, its panel in the help, and how `add` adds it."""
+    """Describes where a command is, MODULE:NAME of a function or of a group, its panel in the help, and how `add` adds
+    it."""
 
     panel: str
     home: str

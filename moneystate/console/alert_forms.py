@@ -98,7 +98,7 @@ class IsUp:
 
 @dataclass(frozen=True)
 class Counted:
-    """How much (`increase`) or how often (`changes`) a counter has grown."""
+    """Describes how much (`increase`) or how often (`changes`) a counter has grown."""
 
     function: str
     series: Selected

@@ -29,7 +29,7 @@ class Rules:
     sends_tokens: bool
 
     def refusal(self, its: Announcement) -> str:
-        """Why the console does not ask there; empty: it does."""
+        """Returns why the console does not ask there; empty: it does."""
         if not is_address(its.address):
             return NO_ADDRESS
         is_near = is_loopback(its.address)

@@ -95,7 +95,7 @@ class Inquiry:
         }
 
     def _items(self, letters: Sequence[Letter], begins: Iterable[FullPartition]) -> list[Item]:
-        """What the intake makes of the records."""
+        """Returns what the intake makes of the records."""
         intake, inputs = self._intake(begins), Inputs(self.spec.inputs)
         for letter in letters:
             topic = letter.topic.removeprefix(self.topics.prefix)

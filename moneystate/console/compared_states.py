@@ -29,7 +29,7 @@ PAGE: Final = 1_000
 
 @dataclass(frozen=True)
 class Moment:
-    """Where in the logs a state is. `version`: EPOCH/BATCH of a server's; empty: a savepoint's."""
+    """Describes where in the logs a state is. `version`: EPOCH/BATCH of a server's; empty: a savepoint's."""
 
     version: str
     watermark_ms: int | None

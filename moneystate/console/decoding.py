@@ -68,7 +68,7 @@ def content_of(
 
 
 def share(records: int) -> int:
-    """How many characters of each of some records a page shows."""
+    """Returns how many characters of each of some records a page shows."""
     return max(LEAST_SHOWN, MOST_SHOWN // max(1, records))
 
 

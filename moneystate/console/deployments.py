@@ -79,8 +79,8 @@ def rules_of(address: str) -> Rules:
 
 
 def planned(command: Sequence[str], service: str) -> list[dict[str, Any]]:
-    """What the next start would change: part, name, before, after, effect and whether it is refused. Blocks. Raises
-    Asked with the command's error."""
+    """Returns what the next start would change: part, name, before, after, effect and whether it is refused. Blocks.
+    Raises Asked with the command's error."""
     answer = _ran(command, "moneystate plan", PLAN_S, (0, REFUSED))
     changes: list[dict[str, Any]] = json.loads(answer.splitlines()[-1])[service]
     return changes
@@ -92,7 +92,7 @@ def export(command: Sequence[str], folder: str) -> None:
 
 
 def _ran(command: Sequence[str], name: str, within_s: float, codes: Sequence[int]) -> str:
-    """What a command writes to its stdout. Raises Asked unless it ends with one of these codes."""
+    """Returns what a command writes to its stdout. Raises Asked unless it ends with one of these codes."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=within_s, stdin=subprocess.DEVNULL, check=False

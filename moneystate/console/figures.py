@@ -52,7 +52,7 @@ class Page:
     samples: Mapping[tuple[str, Labels], float] = field(default_factory=dict)
 
     def services(self) -> list[str]:
-        """Whose job it is about."""
+        """Returns the services whose job it is about."""
         given = (dict(labels) for name, labels in self.samples if name.startswith(JOB))
         return sorted({its["service"] for its in given if "service" in its})
 
@@ -106,7 +106,7 @@ def _figures(endpoint: str, service: str, before: Page | None, now: Page) -> Fig
 
 
 def _grown(name: str, service: str, before: Page | None, now: Page, **more: str) -> float | None:
-    """How much a counter has grown. None: not known, or the job has begun again."""
+    """Returns how much a counter has grown. None: not known, or the job has begun again."""
     earlier = None if before is None else before.value(name, service, **more)
     later = now.value(name, service, **more)
     if earlier is None or later is None or later < earlier:
@@ -133,8 +133,8 @@ def _phases(service: str, before: Page | None, now: Page) -> dict[str, float]:
 
 
 def why_held(its: Figures, unread: Mapping[tuple[str, int], int]) -> str:
-    """Why the watermark is not further, in one sentence. `unread`: records that the job has not read, by topic and
-    partition. Empty: nothing holds it back."""
+    """Returns why the watermark is not further, in one sentence. `unread`: records that the job has not read, by topic
+    and partition. Empty: nothing holds it back."""
     if its.held_by is None:
         if its.partitions and len(its.idle) == its.partitions:
             return "All partitions are idle: without records or heartbeats the watermark stands."

@@ -98,7 +98,8 @@ class Live:
             samples.append(Sample(now_ms, job.lag, number, sum(job.letters.values()), figures))
 
     async def shared(self, key: Hashable, make: Callable[[], Coroutine[None, None, str]]) -> str:
-        """What `make` gives, once for each look: many browsers show the same. What it raises is raised to all."""
+        """Returns what `make` gives, once for each look: many browsers show the same. What it raises is raised to
+        all."""
         task = self.made.get(key)
         if task is None:
             task = self.made[key] = asyncio.create_task(make())

@@ -123,7 +123,7 @@ def _log_in(site: Site, response: Response, token: str) -> None:
 
 
 async def _leave_url(site: Site) -> str:
-    """Where a browser ends its session at the provider; empty: nowhere."""
+    """Returns where a browser ends its session at the provider; empty: nowhere."""
     try:
         return "" if site.oidc is None else await site.oidc.logout_url()
     except Refused:

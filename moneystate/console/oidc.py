@@ -54,7 +54,7 @@ class OidcClient:
 
 @dataclass(frozen=True)
 class Provider:
-    """What the provider says of itself. `logout`: where a browser ends its session there; empty: nowhere."""
+    """Holds what the provider says of itself. `logout`: where a browser ends its session there; empty: nowhere."""
 
     authorization: str
     token: str
@@ -135,7 +135,7 @@ def authorization_url(client: OidcClient, provider: Provider, attempt: Attempt) 
 
 
 def logout_url(client: OidcClient, provider: Provider) -> str:
-    """Where a browser ends its session at the provider; empty: nowhere."""
+    """Returns where a browser ends its session at the provider; empty: nowhere."""
     if not provider.logout:
         return ""
     after = client.redirect.removesuffix(CALLBACK) + "/login"

@@ -30,7 +30,7 @@ _log = get_log(__name__)
 
 @dataclass(frozen=True)
 class Places:
-    """What can be compared, by texts such as `server HOST:PORT`."""
+    """Holds what can be compared, by texts such as `server HOST:PORT`."""
 
     servers: dict[str, Server]
     folders: dict[str, NamedSavepoint | ShownCheckpoint]

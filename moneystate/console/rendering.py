@@ -83,7 +83,7 @@ def link(path: str, **given: Any) -> str:
 
 
 def graph_json(graph: Graph) -> str:
-    """What the script that draws it reads."""
+    """Returns what the script that draws it reads."""
     return json.dumps({
         "times": [time_ms / 1_000 for time_ms in graph.times],
         "lines": [{"label": line.label, "values": list(line.values), "role": line.role} for line in graph.lines],

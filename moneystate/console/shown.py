@@ -97,7 +97,7 @@ def fitted(its: Table, tables: int = 1) -> Table:
 
 
 def _fitting(lengths: Sequence[int], left: int) -> int:
-    """How many characters each text may have, so that all together have at most `left`."""
+    """Returns how many characters each text may have, so that all together have at most `left`."""
     ascending = sorted(lengths)
     for place, length in enumerate(ascending):
         share = left // (len(ascending) - place)

@@ -86,8 +86,8 @@ class TooMany(Exception):
 
 @dataclass
 class Site:
-    """What pages work with. `services`: references by the names of services; `hosts`: names under which browsers may
-    ask."""
+    """Holds what pages work with. `services`: references by the names of services; `hosts`: names under which browsers
+    may ask."""
 
     servers: Servers
     live: Live
@@ -124,7 +124,7 @@ class Site:
         return self.templates.get_template(template).render(**shared, **values)
 
     def admitted(self, request: Request) -> Viewer:
-        """Who looks, whose request is counted. Raises NeedsLogin and TooMany."""
+        """Returns who looks, whose request is counted. Raises NeedsLogin and TooMany."""
         try:
             viewer = self.sessions.viewer(request)
         except NeedsLogin:

@@ -24,8 +24,8 @@ WITHIN_S: Final = 5.0
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which records. `partition`: None: all; `offset`: the first one; None: the last ones; `since_ms`: of the broker's
-    time, instead of an offset; `key`: only records with this key."""
+    """Chooses records. `partition`: None: all; `offset`: the first one; None: the last ones; `since_ms`: of the
+    broker's time, instead of an offset; `key`: only records with this key."""
 
     partition: int | None = None
     offset: int | None = None

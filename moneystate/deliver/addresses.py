@@ -52,7 +52,7 @@ class Addresses:
         self._allowed: tuple[Network, ...] = tuple(ipaddress.ip_network(text) for text in allowed)
 
     def refusal(self, host: str) -> str:
-        """Why the numeric address may not be connected to. Empty: it may."""
+        """Returns why the numeric address may not be connected to. Empty: it may."""
         try:
             address = ipaddress.ip_address(host)
         except ValueError:

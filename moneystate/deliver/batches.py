@@ -55,5 +55,5 @@ def cut(waiting: Sequence[Waiting], limits: Limits, format: Format, by_tenant: b
 
 
 def halves(members: int) -> tuple[int, int] | None:
-    """How a batch is cut in two that was too large for its receiver. None: a single message."""
+    """Returns how a batch is cut in two that was too large for its receiver. None: a single message."""
     return None if members < 2 else (members - members // 2, members // 2)

@@ -31,7 +31,7 @@ _PLAIN: Final = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not
 
 
 def refusal(name: str, value: str) -> str:
-    """Why a row may not set the header. Empty: it may."""
+    """Returns why a row may not set the header. Empty: it may."""
     lower = name.lower()
     if not _NAME.fullmatch(name):
         return "a header's name is not valid"

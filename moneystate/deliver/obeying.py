@@ -22,7 +22,7 @@ class Obeyer:
         return await loop.run_in_executor(self._thread, self._reader.after, partition, offset)
 
     async def meant(self, partition: int, commands: list[Command]) -> list[Again]:
-        """What they ask for and is not in the log yet. Raises BrokerError."""
+        """Returns what they ask for and is not in the log yet. Raises BrokerError."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, self._reader.meant, partition, commands)
 

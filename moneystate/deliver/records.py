@@ -26,7 +26,7 @@ class NotADelivery(Exception):
 
 @dataclass(frozen=True, slots=True, order=True)
 class RowPlace:
-    """Where the row of a table stands in its topic."""
+    """Describes where the row of a table stands in its topic."""
 
     partition: int
     offset: int

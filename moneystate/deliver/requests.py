@@ -23,7 +23,7 @@ class NoSecret(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is sent under one id, in every attempt: `members` are one delivery, or those of a batch."""
+    """Holds what is sent under one id, in every attempt: `members` are one delivery, or those of a batch."""
 
     webhook_id: str
     members: Sequence[Delivery]
@@ -62,7 +62,7 @@ def request_of(message: Message, endpoint: Endpoint, secrets: Mapping[str, str],
 
 
 def _hidden(endpoint: Endpoint, secrets: Mapping[str, str]) -> tuple[str, ...]:
-    """What no answer that is kept may show, in each form that a request has."""
+    """Returns what no answer that is kept may show, in each form that a request has."""
     values = [secrets[name] for name in named_secrets(endpoint)]
     if endpoint.auth.kind is AuthKind.BASIC:
         values.append(_base64(secrets[endpoint.auth.secret]))

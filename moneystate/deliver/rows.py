@@ -69,7 +69,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a worker needs of a subscription. The router reads its other fields."""
+    """Holds what a worker needs of a subscription. The router reads its other fields."""
 
     subscription_id: str
     endpoint_id: str
@@ -83,7 +83,7 @@ class Subscription:
 
 @dataclass(frozen=True)
 class UrlRules:
-    """Which URLs a row may have."""
+    """Describes which URLs a row may have."""
 
     allow_http: bool = False
 

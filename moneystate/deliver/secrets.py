@@ -228,7 +228,7 @@ class SealedFile:
 
 
 def refusal_of_name(owner: str, name: str) -> str:
-    """Why nobody can have a secret of this name. Empty: it may be."""
+    """Returns why nobody can have a secret of this name. Empty: it may be."""
     if not SECRET_NAME.fullmatch(name):
         return "a secret's name has up to 100 letters, digits and characters of _.-, and begins with a letter or digit"
     if not owner or len(_folder_name(owner)) > _LONGEST_FOLDER:
@@ -237,7 +237,7 @@ def refusal_of_name(owner: str, name: str) -> str:
 
 
 def refusal_of_value(value: str) -> str:
-    """Why it is no value. Empty: it is."""
+    """Returns why it is no value. Empty: it is."""
     if not _VALUE.fullmatch(value) or len(value) > MOST_BYTES:
         return f"a secret has 1 to {MOST_BYTES:,} printable ASCII characters"
     return ""

@@ -46,7 +46,7 @@ class StatusEvent:
 
 
 def kinds_of(before: Breaker, after: Breaker) -> list[Kind]:
-    """What a change of a breaker is for the owner."""
+    """Returns what a change of a breaker is for the owner."""
     kinds = []
     if after.is_warned and not before.is_warned:
         kinds.append(Kind.WARNED)

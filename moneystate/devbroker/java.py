@@ -90,7 +90,7 @@ def _places(environ: Mapping[str, str], usual_folders: tuple[str, ...]) -> Itera
 
 
 def _problem(java: Path) -> str | None:
-    """Why this Java cannot be used; None: it can."""
+    """Returns why this Java cannot be used; None: it can."""
     try:
         modules = _modules(java)
     except FileNotFoundError:

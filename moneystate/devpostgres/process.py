@@ -44,7 +44,7 @@ def reachable(folder: Path) -> bool:
 
 
 def home_root() -> Path:
-    """Where a server's folder goes: the folder for temporary files, or one that the server's user can enter."""
+    """Returns where a server's folder goes: the folder for temporary files, or one that the server's user can enter."""
     root = Path(tempfile.gettempdir())
     if os.getuid() != 0:
         return root

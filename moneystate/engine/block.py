@@ -15,7 +15,7 @@ from moneystate.engine.items import EarlyEvent, Item, Mark, Output, UnorderedRec
 
 
 class TableEnd(NamedTuple):
-    """How far a batch reads a partition of a table that all key groups read."""
+    """Describes how far a batch reads a partition of a table that all key groups read."""
 
     topic: int
     partition: int  # in the order

@@ -86,7 +86,7 @@ Place = tuple[str, int, int]
 
 
 def texts_of(headers: list[Header]) -> dict[str, str]:
-    """What the headers say about the rejection, by name without the prefix."""
+    """Returns what the headers say about the rejection, by name without the prefix."""
     return {
         name[len(PREFIX) :]: (content or b"").decode("utf-8", "replace")
         for name, content in headers

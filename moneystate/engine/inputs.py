@@ -89,7 +89,7 @@ class Inputs:
         return topic not in self.named and self.of(topic) is not None
 
     def name(self, topic: str) -> bytes:
-        """What items carry as the name of the topic: nothing, unless it is of a pattern."""
+        """Returns what items carry as the name of the topic: nothing, unless it is of a pattern."""
         return topic.encode() if self.is_of_pattern(topic) else b""
 
     def place(self, tp: TopicPartition) -> Partition:

@@ -132,8 +132,8 @@ def _of_events(highs: dict[Partition, int], tables: list[TableEnd]) -> dict[Part
 
 
 def _soonest(clock: Clock, later: list[Item]) -> int:
-    """When the next event or timer may be due. `later`: those of this batch, and of the slots that it has opened. Of
-    the other slots only the start is known."""
+    """Returns when the next event or timer may be due. `later`: those of this batch, and of the slots that it has
+    opened. Of the other slots only the start is known."""
     due = min(clock.slots, default=END_OF_TIME)
     for item in later:
         due = min(due, item[TIME])

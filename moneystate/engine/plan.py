@@ -289,7 +289,7 @@ class Backlog:
     points: tuple[tuple[int, int], ...] = ()
 
     def until(self, horizon_ms: float) -> float:
-        """How many of its records have an event time before the horizon."""
+        """Returns how many of its records have an event time before the horizon."""
         if not self.points:
             return float(self.records)
         before = 0.0
@@ -311,7 +311,8 @@ class Backlog:
 
 
 def share(backlogs: Mapping[TopicPartition, Backlog], budget: int) -> dict[TopicPartition, int]:
-    """How many records to read from each partition, `budget` in total, so that all end at about the same event time.
+    """Returns how many records to read from each partition, `budget` in total, so that all end at about the same event
+    time.
 
     A partition that is ahead in event time waits for those behind. Otherwise a backfill would buffer the whole history
     of one topic while it reads another (docs/model.md section 5). The result has at least one record if there is any

@@ -173,7 +173,7 @@ class Deliveries:
 
 
 def refused(undelivered: Undelivered) -> Refused:
-    """What a caller is told about a record that was not confirmed, outside of transactions."""
+    """Returns what a caller is told about a record that was not confirmed, outside of transactions."""
     if undelivered.is_too_large:
         return too_large_for_topic()
     return unavailable() if undelivered.error.code() in NOT_STARTED else unknown_outcome()

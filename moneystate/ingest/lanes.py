@@ -74,7 +74,7 @@ class Write:
 
 
 class Tails(Protocol):
-    """Where the keys of a lane are read, as `KeyLog` does it."""
+    """Describes where the keys of a lane are read, as `KeyLog` does it."""
 
     topic: str
 
@@ -315,7 +315,7 @@ def _give_up(writes: Sequence[Write]) -> None:
 
 
 def refused_by(cause: Exception) -> Refused:
-    """What callers are told after an abort."""
+    """Returns what callers are told after an abort."""
     if isinstance(cause, Refused):
         return cause
     if isinstance(cause, Undelivered) and cause.is_too_large:

@@ -19,7 +19,7 @@ LATENCY_BUCKETS_S: Final = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 
 
 
 class Metrics(Collector):
-    """What the event loop counts. Another thread collects it."""
+    """Holds what the event loop counts. Another thread collects it."""
 
     def __init__(self) -> None:
         self.sockets = 0  # that are open

@@ -20,7 +20,7 @@ LINES: Final = "application/x-ndjson"
 
 
 class Accepted(BaseModel):
-    """Where a record is."""
+    """Describes where a record is."""
 
     partition: int
     offset: int

@@ -18,7 +18,7 @@ class Room:
 
 
 class Taken:
-    """What one request has taken."""
+    """Holds what one request has taken."""
 
     __slots__ = ("bytes", "room")
 

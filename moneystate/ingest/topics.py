@@ -50,7 +50,7 @@ class Wanted(NamedTuple):
 
 @dataclass(frozen=True)
 class Settings:
-    """How a topic is written."""
+    """Describes how a topic is written."""
 
     prefix: str
     format: str

@@ -106,8 +106,8 @@ def committed_ends(admin: AdminClient, partitions: Mapping[TopicPartition, FullP
 
 
 def due_by_clock(due_ms: int, holder: Iterable[Partition], clocks: Mapping[Partition, int | None]) -> int:
-    """When the broker's clock may make an event or timer due, if any may be due at `due_ms`. While a partition without
-    a clock holds the watermark back, the clock makes nothing due."""
+    """Returns when the broker's clock may make an event or timer due, if any may be due at `due_ms`. While a partition
+    without a clock holds the watermark back, the clock makes nothing due."""
     return END_OF_TIME if any(clocks.get(place) is None for place in holder) else due_ms
 
 

@@ -158,7 +158,7 @@ def reason(e: Exception) -> str:
 
 
 def advice(error: KafkaError, otherwise: str) -> str:
-    """What to do about an error: `otherwise`, unless a permission is missing."""
+    """Returns what to do about an error: `otherwise`, unless a permission is missing."""
     if error.code() in NOT_ALLOWED:
         return "grant this user the permission: docs/security.md lists those of each command."
     return otherwise

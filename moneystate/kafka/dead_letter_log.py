@@ -35,7 +35,7 @@ class StoredLetter:
 
     @cached_property
     def about(self) -> dict[str, str]:
-        """What its headers say about the rejection, by name without the prefix."""
+        """Returns what its headers say about the rejection, by name without the prefix."""
         return texts_of(self.letter.headers)
 
     @property
@@ -64,7 +64,7 @@ class StoredLetter:
 
 @dataclass(frozen=True)
 class Filter:
-    """Which letters. Empty: all."""
+    """Chooses letters. Empty: all."""
 
     reasons: frozenset[str] = frozenset()
     since_ms: int | None = None  # of the letter's Kafka timestamp

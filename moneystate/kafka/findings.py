@@ -253,7 +253,7 @@ def _described(admin: AdminClient, names: Sequence[str]) -> dict[str, Any]:
 
 
 def permission_findings(admin: AdminClient, topics: Topics, group: str) -> list[Finding]:
-    """What the brokers say that this user may do."""
+    """Returns what the brokers say that this user may do."""
     needed = {
         **dict.fromkeys(topics.inputs, (READ, DESCRIBE_CONFIGS)),
         **dict.fromkeys(topics.outputs, (WRITE, DESCRIBE_CONFIGS)),

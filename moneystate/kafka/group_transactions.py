@@ -42,7 +42,7 @@ class Assignment:
 
 @dataclass
 class Polled:
-    """What one poll returned."""
+    """Holds what one poll returned."""
 
     messages: list[Message] = field(default_factory=list)
     # Maps a partition to the end of the log, including transaction markers, if it was reached
@@ -147,7 +147,7 @@ class GroupReader:
             ) from None
 
     def committed(self, topic: str, partition: int) -> int | None:
-        """What the group has committed of another topic. None: nothing. Raises BrokerError."""
+        """Returns what the group has committed of another topic. None: nothing. Raises BrokerError."""
         offset = self._committed([TopicPartition(topic, partition)])[partition]
         return None if offset < 0 else offset
 

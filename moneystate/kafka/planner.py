@@ -292,7 +292,7 @@ class Planner:
         return takes
 
     def _fitting(self, backlog: dict[plans.TopicPartition, int], firsts: dict[plans.TopicPartition, int]) -> int:
-        """How many records fit into `BATCH_BYTES`, if all are as large as the sampled ones."""
+        """Returns how many records fit into `BATCH_BYTES`, if all are as large as the sampled ones."""
         total = sum(backlog.values())
         if total * LARGEST_RECORD_BYTES <= BATCH_BYTES:
             return total

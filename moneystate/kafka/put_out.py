@@ -16,7 +16,7 @@ BATCHES: Final = 8  # the last ones that count
 
 
 class PutOut:
-    """What the last batches have put out."""
+    """Holds what the last batches have put out."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -32,7 +32,8 @@ class PutOut:
 
 
 def most_records(file: Path) -> int | None:
-    """How many records are expected to put out `MOST_BYTES`. None: no batch of this run has put anything out."""
+    """Returns how many records are expected to put out `MOST_BYTES`. None: no batch of this run has put anything
+    out."""
     try:
         records, put_out_bytes = map(int, file.read_text().split())
     except FileNotFoundError:

@@ -91,7 +91,7 @@ def transactional_id(application_id: str, output_partition: int) -> str:
 
 @dataclass(frozen=True)
 class SinkConfig:
-    """What a sink task needs to write its output partition."""
+    """Holds what a sink task needs to write its output partition."""
 
     bootstrap_servers: str
     extra: dict[str, str]

@@ -24,7 +24,7 @@ FLAG = "--starting-offsets"
 
 @dataclass(frozen=True)
 class Start:
-    """Where a new checkpoint starts to read: a plan that has read nothing yet."""
+    """Describes where a new checkpoint starts to read: a plan that has read nothing yet."""
 
     topic_ids: dict[str, str]
     partitions: dict[TopicPartition, PartitionPlan]  # by topic without prefix, and partition

@@ -161,7 +161,8 @@ class MemoryConsumer:
         return messages
 
     def _start(self, place: Place) -> int:
-        """Where to read next. Raises KafkaException if the log does not have that, and no other place is wanted."""
+        """Returns where to read next. Raises KafkaException if the log does not have that, and no other place is
+        wanted."""
         log, position = self.log.partition(*place), self.positions[place]
         if position == OFFSET_BEGINNING:
             return log.start

@@ -35,7 +35,7 @@ def failed(code: int, text: str = "", *, fatal: bool = False) -> KafkaException:
 
 
 class State(Enum):
-    """What became of a transaction."""
+    """Describes what became of a transaction."""
 
     OPEN = auto()
     COMMITTED = auto()

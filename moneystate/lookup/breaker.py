@@ -94,8 +94,8 @@ class Breaker:
 
     @property
     def room(self) -> int:
-        """How many sessions may wait while it is not closed. The number grows with each failed probe. Otherwise, if all
-        waiting requests were themselves at fault, no other request would ever be tried."""
+        """Returns how many sessions may wait while it is not closed. The number grows with each failed probe.
+        Otherwise, if all waiting requests were themselves at fault, no other request would ever be tried."""
         return self.threshold + self.failed_probes
 
     async def admit(self) -> bool:

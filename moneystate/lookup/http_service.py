@@ -62,7 +62,7 @@ Problem = Callable[[bytes], str]  # why a body cannot be used; empty: it can
 
 @dataclass(frozen=True)
 class ServiceConfig:
-    """How to call the service. Files are PEM."""
+    """Describes how to call the service. Files are PEM."""
 
     base_url: str  # the paths of the requests come behind it
     bearer_token_file: Path | None = None

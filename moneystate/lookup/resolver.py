@@ -22,7 +22,7 @@ MAX_BACKOFF_S = 5.0
 
 @dataclass(frozen=True)
 class Policy:
-    """How often and how long the resolver tries."""
+    """Describes how often and how long the resolver tries."""
 
     attempts: int = 3
     timeout_s: float = 1.0

@@ -73,7 +73,7 @@ class Wire:
         return self.plan.reply_to(request.record, attempt, answer.body)
 
     def problem(self, request: Request, body: bytes) -> str:
-        """Why a reply cannot hold the body of an HTTP answer; empty: it can."""
+        """Returns why a reply cannot hold the body of an HTTP answer; empty: it can."""
         try:
             self.reply(request, Answer(Outcome.FOUND, body, 1), 0)
         except Unusable as e:

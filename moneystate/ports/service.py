@@ -60,7 +60,7 @@ def _of_known(name: str, rule: Any, known: Mapping[str, Any] | None) -> Any:
 
 
 class Stream(NamedTuple):
-    """How the topic of an output is created."""
+    """Describes how the topic of an output is created."""
 
     partitions: int | None = None  # None: as many as the job's other topics
     compacted: bool = False

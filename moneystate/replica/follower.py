@@ -154,7 +154,7 @@ class Follower:
 
 
 def _rebuild_reason(record: Record, changelog: Changelog) -> str:
-    """Why the files must be rebuilt; empty: they can be continued."""
+    """Returns why the files must be rebuilt; empty: they can be continued."""
     if record.loading:
         return "the first load had not ended"
     if record.topic_id != changelog.topic_id:

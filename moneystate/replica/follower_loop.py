@@ -150,7 +150,7 @@ class FollowerLoop:
         lineage.add(records)
 
     def _poll_log_end(self) -> None:
-        """How far behind this is; and what a quiet log allows."""
+        """Finds how far behind this is, and does what a quiet log allows."""
         topic = self.ends.topic
         if topic.topic_id != self.begin.topic_id:
             raise Rebuild("the changelog is another topic of the same name")

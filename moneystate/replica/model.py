@@ -107,7 +107,7 @@ class UserChange(Generic[View]):
 
 @dataclass(frozen=True, slots=True)
 class Changes(Generic[View]):
-    """What one version changed."""
+    """Holds what one version changed."""
 
     header: Header
     # Each user with the state afterwards; None: nothing is known of the user any more.
@@ -117,7 +117,7 @@ class Changes(Generic[View]):
 
 @dataclass(frozen=True, slots=True)
 class SchemaCount:
-    """How many entries of a kind have a schema version."""
+    """Describes how many entries of a kind have a schema version."""
 
     kind: str  # as `ReplicaModel.schema` names it
     schema_version: int

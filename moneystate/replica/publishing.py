@@ -60,7 +60,8 @@ class Publisher:
         return revision.number
 
     def _hidden(self, version: Version) -> int:
-        """Where compaction has taken the version's ends from another partition: it counts with the next one."""
+        """Returns the revision of a version whose ends compaction has taken from another partition: it counts with the
+        next one."""
         later = [
             r.number
             for r in self.in_flight.values()

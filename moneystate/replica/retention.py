@@ -25,7 +25,7 @@ STEP: Final = 1_000  # rows that one call deletes: about 10 ms
 
 @dataclass(frozen=True)
 class RetentionPolicy:
-    """How long versions are kept. None: no limit. The newest version is always kept."""
+    """Describes how long versions are kept. None: no limit. The newest version is always kept."""
 
     history_ms: int | None = None
     versions: int | None = None

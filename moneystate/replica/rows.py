@@ -129,13 +129,13 @@ def past_key(entry: bytes, revision: int) -> bytes:
 
 
 def past_rows(entry: bytes) -> bytes:
-    """What the keys of an entry's past rows begin with. They sort as the entries do: one may be the beginning of
-    another."""
+    """Returns what the keys of an entry's past rows begin with. They sort as the entries do: one may be the beginning
+    of another."""
     return past_prefix(entry) + END
 
 
 def past_prefix(prefix: bytes) -> bytes:
-    """What the keys of past rows begin with whose entries begin with `prefix`."""
+    """Returns what the keys of past rows begin with whose entries begin with `prefix`."""
     user_end = prefix.find(END)
     if user_end < 0:
         return PAST + prefix

@@ -39,7 +39,7 @@ class SavedState:
 
 
 def unusable(saved: SavedState, changelog: Changelog) -> str:
-    """What the changelog no longer has for a replica that continues from the saved state; empty: it has all."""
+    """Returns what the changelog no longer has for a replica that continues from the saved state; empty: it has all."""
     if saved.topic_id != changelog.topic_id:
         return "the changelog is another topic of the same name"
     if saved.positions.keys() != changelog.starts.keys():

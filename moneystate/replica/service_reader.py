@@ -35,7 +35,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class ItemChanges:
-    """What one version changed, entry by entry."""
+    """Holds what one version changed, entry by entry."""
 
     header: Header
     items: tuple[Item, ...]

@@ -56,7 +56,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class BatchSlice:
-    """What one output partition wrote to one changelog partition in one batch."""
+    """Holds what one output partition wrote to one changelog partition in one batch."""
 
     end: End
     changes: list[Change]

@@ -41,7 +41,7 @@ class FileInfo:
 
 @dataclass(frozen=True)
 class ChangelogPosition:
-    """Where the changelog has exactly what the savepoint has, and what its last version tells its readers."""
+    """Describes where the changelog has exactly what the savepoint has, and what its last version tells its readers."""
 
     topic_id: str
     positions: dict[str, int]  # by partition: the offset after everything that the savepoint has
@@ -52,7 +52,7 @@ class ChangelogPosition:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a savepoint is and where it comes from."""
+    """Holds what a savepoint is and where it comes from."""
 
     made_by: str  # BOOTSTRAP or EXPORT
     made_at: str  # ISO-8601, UTC

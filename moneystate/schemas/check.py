@@ -203,7 +203,8 @@ def _function(old: Version, new: Version, covered: bool, functions: Functions, r
 
 
 def _plain_resolution(old: Version, new: Version) -> str:
-    """What Avro's resolution would make of the old records. It ignores fields that the new version does not have."""
+    """Returns what Avro's resolution would make of the old records. It ignores fields that the new version does not
+    have."""
     if not reads(new.type, old.type):
         return "Avro's resolution cannot do it"
     known = {f.name for f in new.type.fields} if isinstance(new.type, Record) else set()

@@ -36,8 +36,8 @@ def announced(text: str, port: int, flag: str) -> str:
 
 
 def of_metrics(text: str, host: str, port: int, flag: str) -> str:
-    """Where others find the metrics of a command that announces itself as `text`, and that listens for them on `host`
-    and `port`: there, or on this machine alone. Raises ConfigError that names `flag`."""
+    """Returns where others find the metrics of a command that announces itself as `text`, and that listens for them on
+    `host` and `port`: there, or on this machine alone. Raises ConfigError that names `flag`."""
     own = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     if is_loopback(own):
         return own

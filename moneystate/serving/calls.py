@@ -151,7 +151,7 @@ def too_big(title: str, size: int) -> Failure:
 
 
 def title_of(message: Any) -> str:
-    """What a record, change or user in an answer is, for `too_big`."""
+    """Returns what a record, change or user in an answer is, for `too_big`."""
     record = message.after if "after" in message.DESCRIPTOR.fields_by_name else message
     if "name" in record.DESCRIPTOR.fields_by_name:
         return " ".join(part for part in (record.name.state, record.name.key, record.name.id) if part)
@@ -159,7 +159,7 @@ def title_of(message: Any) -> str:
 
 
 def rows_of(answer: Message) -> int:
-    """How many records an answer has: the length of its first list of messages, or 1 if it has no such list."""
+    """Returns how many records an answer has: the length of its first list of messages, or 1 if it has no such list."""
     name = _list_of(answer.DESCRIPTOR)
     return len(getattr(answer, name)) if name else 1
 

@@ -31,7 +31,7 @@ CACHED_BYTES: Final = 32 << 20
 
 
 class Position(NamedTuple):
-    """How far a watcher has read."""
+    """Describes how far a watcher has read."""
 
     key: str | None  # None: it watches all keys
     after: Version

@@ -31,7 +31,7 @@ KEY_BYTES: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class PagePosition:
-    """Where a listing continues."""
+    """Describes where a listing continues."""
 
     versions: tuple[Version, ...]  # the versions that the listing reads
     after: bytes  # the store's own position

@@ -52,7 +52,7 @@ HEALTH: Final[Any] = health_pb2.DESCRIPTOR.services_by_name["Health"]
 
 @dataclass(frozen=True)
 class Listen:
-    """Where the server listens."""
+    """Describes where the server listens."""
 
     address: str  # HOST:PORT; port 0: a free one
     credentials: grpc.ServerCredentials | None = None  # None: without TLS

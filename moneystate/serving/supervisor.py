@@ -81,7 +81,8 @@ def _make_folder(options: ServeOptions) -> None:
 
 
 def _follower(options: ServeOptions, face: Face) -> Callable[..., None]:
-    """What the follower's process runs. Raises SetupError if the replica cannot continue from --from-snapshot."""
+    """Returns what the follower's process runs. Raises SetupError if the replica cannot continue from
+    --from-snapshot."""
     if not options.from_snapshot:
         return follower.run
     open_saved = partial(saved_state, options.from_snapshot)

@@ -24,7 +24,7 @@ class TlsFiles:
     client_ca: str  # clients must present a certificate signed by it; empty: they need none
 
     def watched(self, read: Callable[[], Content]) -> Watched[Content]:
-        """What `read` makes of the files, made again when they change. Raises ConfigError."""
+        """Returns what `read` makes of the files, made again when they change. Raises ConfigError."""
         paths = [path for path in (self.cert, self.key, self.client_ca) if path]
         try:
             return Watched("certificates", paths, read)

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Rotation(Generic[T]):
-    """What waits, by caller."""
+    """Holds what waits, by caller."""
 
     def __init__(self) -> None:
         self.waiting: OrderedDict[str, deque[T]] = OrderedDict()

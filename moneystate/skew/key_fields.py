@@ -28,8 +28,8 @@ def kafka_key(key: bytes | None, value: bytes | None) -> list[bytes]:
 
 
 def field_keys(path: str, parse: Parse) -> Keys:
-    """What reads the keys at `path`, such as `user.id`. A list on the way gives a key for each of its items. Its result
-    raises Undecodable."""
+    """Returns what reads the keys at `path`, such as `user.id`. A list on the way gives a key for each of its items.
+    Its result raises Undecodable."""
     names = path.split(".")
 
     def keys(key: bytes | None, value: bytes | None) -> list[bytes]:
@@ -54,8 +54,8 @@ def _texts(value: Any, names: list[str]) -> Iterator[str]:
 
 
 def parser(value_format: str, service: str, registry: str) -> Parse:
-    """What reads values of the format avro, json or confluent. `service`: MODULE:NAME of the service whose schemas Avro
-    values have; empty: the enrichment. Its result raises Undecodable."""
+    """Returns what reads values of the format avro, json or confluent. `service`: MODULE:NAME of the service whose
+    schemas Avro values have; empty: the enrichment. Its result raises Undecodable."""
     if value_format == JSON:
         return _json
     if value_format == AVRO:

@@ -62,7 +62,7 @@ class Load:
 
     @property
     def speed_up(self) -> float:
-        """How many times as fast as one part alone, if the heaviest part decides when all are done."""
+        """Returns how many times as fast as one part alone, if the heaviest part decides when all are done."""
         return 1 / self.heaviest_share if self.total else 0.0
 
 

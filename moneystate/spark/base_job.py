@@ -66,7 +66,7 @@ class BaseJob:
         self.log = self.log_file()
 
     def log_file(self) -> Path | None:
-        """Where Spark prints; None: nowhere, or to stderr."""
+        """Returns where Spark prints; None: nowhere, or to stderr."""
         return None
 
     def stop(self) -> None:

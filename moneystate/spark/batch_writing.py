@@ -28,7 +28,7 @@ VALUE: Final = itemgetter(2)
 
 @dataclass(frozen=True)
 class SinkSpec:
-    """What the sink action of a job needs."""
+    """Holds what the sink action of a job needs."""
 
     config: SinkConfig
     stream_names: list[str]  # without prefix
@@ -41,7 +41,7 @@ class SinkSpec:
 
 @dataclass
 class Report:
-    """What a batch did, summed over its key groups."""
+    """Holds what a batch did, summed over its key groups."""
 
     outputs: int = 0
     written: bool = True

@@ -198,7 +198,7 @@ class Checkpoint:
         self._write(f"{OWN}/awaited.json", {"batch": batch, "open": n})
 
     def open_requests(self) -> int:
-        """How many replies a drained job still waits for."""
+        """Returns how many replies a drained job still waits for."""
         last, name = self.last_committed(), f"{OWN}/awaited.json"
         if last < 0 or not self.offset(last)["drain"] or not self.folder.exists(name):
             return 0

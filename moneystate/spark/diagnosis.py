@@ -98,7 +98,8 @@ class Diagnosis:
         return [findings.ok("new topics", "this user may create them.")]
 
     def _of_topics(self) -> list[Finding]:
-        """What can be said of the topics that exist. Without permission to read their settings, that is less."""
+        """Returns what can be said of the topics that exist. Without permission to read their settings, that is
+        less."""
         admin, o, topics = self.checks.admin, self.options, self._topics()
         if not topics.all():
             return []
@@ -124,7 +125,7 @@ class Diagnosis:
         return report
 
     def _passed(self, about: str) -> list[Finding]:
-        """What is to be said after a check that found nothing wrong."""
+        """Returns what is to be said after a check that found nothing wrong."""
         if about == "checkpoint":
             return [findings.ok(about, _age(self.checkpoint))]
         if about == "topics":
@@ -153,7 +154,8 @@ class Diagnosis:
         return report
 
     def _changes(self) -> list[Finding]:
-        """What the program does differently from the one that ran last. The start's checks find what is refused."""
+        """Returns what the program does differently from the one that ran last. The start's checks find what is
+        refused."""
         return [
             findings.warning(
                 f"{change.part} {change.name}",

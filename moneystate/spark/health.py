@@ -99,7 +99,7 @@ class JobHealth:
         return 0.0 if running is None else self.clock() - running[1]
 
     def waiting(self) -> str:
-        """What to know of events that have waited for long, by the wall clock; empty: none has."""
+        """Returns what to know of events that have waited for long, by the wall clock; empty: none has."""
         since, p = self.waits_since, self.last
         if since is None or p is None or self.clock() - since < WAITING_AFTER_S:
             return ""

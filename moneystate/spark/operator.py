@@ -152,5 +152,5 @@ class KeyGroupOperator(StatefulProcessor):
 
 
 def copy_of(savepoint: str) -> str:
-    """Where a savepoint is on this machine: Spark has copied it from a store when this worker began."""
+    """Returns where a savepoint is on this machine: Spark has copied it from a store when this worker began."""
     return savepoint if is_local(savepoint) else SparkFiles.get(savepoint.rpartition("/")[2])

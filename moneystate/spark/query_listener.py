@@ -38,7 +38,7 @@ class SparkProgress(StreamingQueryListener):
 
 
 class _Events:
-    """What the JVM calls, with its own objects."""
+    """The JVM calls this, with its own objects."""
 
     def __init__(self, listeners: Sequence[OnTrigger]) -> None:
         self.listeners = listeners

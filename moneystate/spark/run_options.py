@@ -10,7 +10,8 @@ from moneystate.ports.service import JobSpec
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a job runs. Apart from `formats`, nothing here affects results. Names that end in `_s` are in seconds."""
+    """Describes how a job runs. Apart from `formats`, nothing here affects results. Names that end in `_s` are in
+    seconds."""
 
     bootstrap_servers: str
     checkpoint: str

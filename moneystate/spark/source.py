@@ -31,7 +31,7 @@ ARROW_BYTES = 512 * 1024 * 1024  # of blocks in one Arrow batch, which holds 2 G
 
 
 class TaskPlan(InputPartition):
-    """What one task reads, as Spark hands it over."""
+    """Holds what one task reads, as Spark hands it over."""
 
     def __init__(self, reads: TaskRead) -> None:
         super().__init__(reads.task)

@@ -19,7 +19,7 @@ PlannedRange = tuple[str, int, int, int, int, int, int]
 
 
 class TaskRead(NamedTuple):
-    """What one task of `tasks` reads."""
+    """Holds what one task of `tasks` reads."""
 
     task: int
     tasks: int

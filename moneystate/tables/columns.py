@@ -24,7 +24,7 @@ _OF_KIND: Final[Mapping[str, str]] = {
 
 
 class Names(StrEnum):
-    """What becomes of the names of columns."""
+    """Describes what becomes of the names of columns."""
 
     camel = "camel"  # valid_from becomes validFrom, as fields of records are named in JSON
     keep = "keep"
@@ -32,7 +32,7 @@ class Names(StrEnum):
 
 @dataclass(frozen=True)
 class Declared:
-    """What the user says about the columns. Names are those of the source."""
+    """Holds what the user says about the columns. Names are those of the source."""
 
     key: tuple[str, ...]
     names: Names = Names.camel

@@ -76,7 +76,7 @@ class Comparison:
 
 
 def differences(rows: Pending) -> Iterator[tuple[bytes, bytes | None]]:
-    """What a load writes: values by key, None for deletions."""
+    """Yields what a load writes: values by key, None for deletions."""
     for key, entry in rows.entries():
         if entry.state == CHANGED:
             yield key, entry.value

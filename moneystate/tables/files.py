@@ -45,7 +45,7 @@ ENDINGS: Final = {
 
 
 class Stamp(NamedTuple):
-    """What tells two contents of a file apart."""
+    """Holds what tells two contents of a file apart."""
 
     inode: int
     size: int

@@ -62,7 +62,7 @@ class Follower:
         return {p: end for (_, p), end in ends.items()}
 
     def _positions(self, topic_id: str, ends: dict[int, int]) -> dict[int, Position]:
-        """Where to read on: from the beginning if the topic was made again, or has lost its end."""
+        """Returns where to read on: from the beginning if the topic was made again, or has lost its end."""
         known = self.digests.positions(topic_id)
         if not known or any(position.offset > ends.get(p, 0) for p, position in known.items()):
             self.digests.clear()

@@ -42,7 +42,7 @@ READ, CHECKED, WRITTEN = "records of the topic read", "rows checked", "changes w
 
 
 class OnError(StrEnum):
-    """What happens to a row that cannot be loaded."""
+    """Describes what happens to a row that cannot be loaded."""
 
     fail = "fail"  # nothing is loaded
     skip = "skip"  # the row is left out; the topic keeps what it has of it
@@ -57,7 +57,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class Load:
-    """What a load did, or would do."""
+    """Holds what a load did, or would do."""
 
     counts: Counts
     skipped: int  # rows that could not be loaded

@@ -26,7 +26,7 @@ Read = Row | Unreadable
 
 
 class Problem(NamedTuple):
-    """Why a row cannot be loaded."""
+    """Describes why a row cannot be loaded."""
 
     number: int
     why: str

@@ -36,7 +36,7 @@ class Source(Protocol):
 
     @property
     def unit(self) -> str:
-        """How rows are numbered: `LINE` or `ROW`."""
+        """Returns how rows are numbered: `LINE` or `ROW`."""
         ...
 
     @property

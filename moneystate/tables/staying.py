@@ -50,7 +50,7 @@ class Every:
 
 
 class Watching:
-    """When another file has the name, or the file has another size or time of change."""
+    """Loads when another file has the name, or the file has another size or time of change."""
 
     def __init__(self, source: FileSource) -> None:
         self._source = source
@@ -139,7 +139,7 @@ class Staying:
 
 
 class Metrics(Collector):
-    """What Prometheus reads."""
+    """Collects what Prometheus reads."""
 
     def __init__(self, staying: Staying, topic: str) -> None:
         self._staying = staying

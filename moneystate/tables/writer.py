@@ -100,7 +100,7 @@ class TableWriter:
         self._abort()
 
     def _abort(self) -> KafkaError | None:
-        """Why it failed."""
+        """Returns why it failed."""
         if self._producer is None:
             return None
         try:

@@ -23,7 +23,7 @@ class CallSpan:
 
     @property
     def metadata(self) -> list[tuple[str, str]]:
-        """What continues the trace in the server."""
+        """Returns what continues the trace in the server."""
         return metadata_of(self.span)
 
     def end(self, code: int, answered: Answered | None = None) -> None:

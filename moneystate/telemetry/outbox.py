@@ -61,7 +61,7 @@ class Outbox(Generic[T]):
                 self.delivery.sent(1)
 
     def _sent(self, event: T) -> str:
-        """Why it was not sent; empty: it was."""
+        """Returns why it was not sent; empty: it was."""
         try:
             self.send(event)
         except Exception as e:  # any error of any library below

@@ -21,7 +21,7 @@ class Span(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """What the span of a call says of its answer."""
+    """Holds what the span of a call says of its answer."""
 
     rows: int
     version: str  # of the state; empty: none
@@ -42,7 +42,7 @@ class ServedCalls(Protocol):
 class OpenRequest(OpenCall, Protocol):
     @property
     def metadata(self) -> Iterable[tuple[str, str]]:
-        """What continues the trace in the server."""
+        """Returns what continues the trace in the server."""
         ...
 
 

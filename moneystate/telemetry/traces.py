@@ -88,7 +88,7 @@ def context_of_process() -> Context:
 
 
 def metadata_of(span: trace.Span) -> list[tuple[str, str]]:
-    """What tells the server of a call its trace."""
+    """Returns what tells the server of a call its trace."""
     carrier: dict[str, str] = {}
     W3C.inject(carrier, trace.set_span_in_context(span, NO_PARENT))
     return list(carrier.items())

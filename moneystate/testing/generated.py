@@ -38,7 +38,7 @@ ITEMS = 3
 
 
 class Generated(NamedTuple):
-    """What the service made of random records."""
+    """Holds what the service made of random records."""
 
     outputs: int
     dead_letters: dict[str, int]  # by reason

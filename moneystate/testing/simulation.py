@@ -120,7 +120,7 @@ class Simulation:
                 self.counts[name] = self.counts.get(name, 0) + n
 
     def latest_timer(self, until_ms: int) -> int:
-        """When the last of the timers that wait and are due up to `until_ms` is due; NO_TIME: none waits."""
+        """Returns when the last of the timers that wait and are due up to `until_ms` is due; NO_TIME: none waits."""
         items: list[Item] = []
         for state in self.states:
             for key, entry in state.entries.items():

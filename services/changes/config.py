@@ -112,7 +112,7 @@ def check(service: ms.Service[Config], config: Config) -> None:
 
 
 def mistakes(config: Config) -> Iterator[tuple[str, str]]:
-    """What is wrong, and what to do."""
+    """Yields what is wrong, and what to do."""
     if not config.connector:
         yield "connector is missing", "give the connector's topic.prefix"
     if not config.tables:

@@ -29,7 +29,7 @@ Decode = Callable[[ms.Message], Any]
 
 
 def payload_of(value: bytes) -> tuple[Any, Any]:
-    """What was written, and its schema, None if there is none. Raises Malformed."""
+    """Returns what was written, and its schema, None if there is none. Raises Malformed."""
     document = parse(decoded(value))
     if type(document) is dict and document.keys() == {"schema", "payload"}:
         return document["payload"], document["schema"]
@@ -155,7 +155,7 @@ class ChangeDecoder:
 
 
 def lenient(value: bytes) -> Any:
-    """What the standard library reads, as far as it can."""
+    """Returns what the standard library reads, as far as it can."""
     try:
         document = json.loads(value)
     except (ValueError, RecursionError):

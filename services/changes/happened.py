@@ -19,7 +19,7 @@ UNCHANGED: Final = "unchanged"
 
 @dataclass(frozen=True)
 class About:
-    """What all events of a unit share. `transaction`: as the database names it, None where there is none."""
+    """Holds what all events of a unit share. `transaction`: as the database names it, None where there is none."""
 
     certainty: Certainty
     transaction: str | None

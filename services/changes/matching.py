@@ -129,7 +129,7 @@ class Matching:
         self.taken.add(id)
 
     def _join(self, folded: Folded) -> None:
-        """What waits for rows of the unit, or the unit for it."""
+        """Joins what waits for rows of the unit, or what the unit waits for."""
         for entity in list(folded.entities):
             if not entity.is_created:
                 continue
@@ -222,7 +222,7 @@ class Matching:
         return None
 
     def _enlist(self, id: str, entity: Entity, missing: Sequence[str]) -> None:
-        """Where those that it waits for find it."""
+        """Puts it where those that it waits for find it."""
         for entries, place in self._lists(entity, missing):
             entries.put(place, Ids([*self._ids(entries, place), id]))
 
@@ -265,7 +265,7 @@ class Matching:
                 self.applying.store.note(entity.table.name, entity.key, told.event)
 
     def _vanish(self, folded: Folded, told: Sequence[Told]) -> None:
-        """What waited, and is gone without an event."""
+        """Removes what waited, and is gone without an event."""
         left = {entity for its in told for entity in its.entities}
         for entity in folded.entities:
             if entity not in left:

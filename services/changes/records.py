@@ -147,8 +147,8 @@ class Open:
 
 @dataclass(frozen=True)
 class Queued:
-    """What is applied in the order of arrival: the end of a unit, or a change of a snapshot. `due`: when the unit is
-    applied without what it lacks."""
+    """Holds what is applied in the order of arrival: the end of a unit, or a change of a snapshot. `due`: when the unit
+    is applied without what it lacks."""
 
     end: Ended | None
     change: Change | None
@@ -236,7 +236,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Turn:
-    """When the wait of an event ends, by the database's time."""
+    """Describes when the wait of an event ends, by the database's time."""
 
     id: str
     due: ms.Millis

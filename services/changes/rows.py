@@ -83,7 +83,7 @@ def whole_before(change: Change, table: Table) -> Version | None:
 
 
 def key_before(change: Change, table: Table) -> Version:
-    """What a deletion says of a row that is not known: all, or its key."""
+    """Returns what a deletion says of a row that is not known: all, or its key."""
     whole = whole_before(change, table)
     if whole is not None:
         return whole

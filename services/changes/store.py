@@ -69,7 +69,7 @@ class Store:
         return ["[" + id[len(prefix) :] for id, row in self.rows.items(prefix) if row.columns is not None]
 
     def write(self, folded: Folded, told: Sequence[Told], unit: int, committed_at: int) -> None:
-        """What a unit leaves."""
+        """Writes what a unit leaves."""
         for table, truncated in folded.truncated.items():
             self.clear(table)
             positions = {**member_texts(self.connector.truncated.text), table: str(truncated.changes[-1].lsn)}

@@ -201,7 +201,7 @@ def is_complete(end: Ended, unit: Open | None) -> bool:
 
 
 def count_of(unit: Open | None, table: str) -> int:
-    """How many changes of a table are there."""
+    """Returns how many changes of a table are there."""
     return 0 if unit is None else int(member_texts(unit.counts.text).get(table, 0))
 
 

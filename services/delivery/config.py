@@ -61,7 +61,7 @@ def check(service: ms.Service[Config], config: Config) -> None:
 
 
 def mistakes(config: Config) -> Iterator[tuple[str, str]]:
-    """What is wrong, and what to do."""
+    """Yields what is wrong, and what to do."""
     inputs = config.inputs()
     if not inputs:
         yield "expected topics of events, found none", "give cloud_events or events"

@@ -30,7 +30,8 @@ def _blocks(event: Mapping[str, Any]) -> Sequence[Block]:
 
 
 def endpoints(records: Records, given: Mapping[str, str]) -> Sequence[Block]:
-    """What workers have written of endpoints: those that have anything pending or a breaker that is not closed."""
+    """Returns what workers have written of endpoints: those that have anything pending or a breaker that is not
+    closed."""
     waiting = pending_of(records("delivery-pending", most=LOOKED_AT))
     statuses = {one.key: one.value for one in records("endpoint-status", most=LOOKED_AT) if one.value is not None}
     rows = [

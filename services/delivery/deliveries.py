@@ -52,7 +52,7 @@ def sequence_of(event: Event, time_ms: int) -> str:
 
 
 def rest_of_id(topic: str, partition: int, offset: int, event_id: str) -> bytes:
-    """What the ids of an event's deliveries have in common."""
+    """Returns what the ids of an event's deliveries have in common."""
     return f",{quote(topic)},{partition},{offset},{quote(event_id)}]".encode()
 
 

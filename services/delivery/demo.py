@@ -146,7 +146,7 @@ class Interface:
 
 
 class Log:
-    """What workers have logged, as it comes."""
+    """Holds what workers have logged, as it comes."""
 
     def __init__(self, servers: str, out: Console) -> None:
         self._servers = servers

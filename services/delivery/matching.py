@@ -84,7 +84,7 @@ def candidates(
 
 
 class Filter:
-    """What the fields of a body must be."""
+    """Holds what the fields of a body must be."""
 
     def __init__(self, fields: Mapping[str, frozenset[Any]]) -> None:
         self.fields = fields

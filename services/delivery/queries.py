@@ -24,8 +24,8 @@ def declare_queries(
 
     @service.query(personal=False)  # the body decides about filters, and is not shown
     def why(view: ms.View, topic: str, event_id: str, subscription: str = "", limit: int = LIMIT) -> list[Explained]:
-        """Why subscriptions got an event, or did not. Several events of a topic can have the same id. None: the router
-        has not read the event, or has forgotten it."""
+        """Returns why subscriptions got an event, or did not. Several events of a topic can have the same id. None: the
+        router has not read the event, or has forgotten it."""
         events = (its for _, _, its in view.find(by_event, (topic, event_id)))
         return [explained(its, ms.first(verdicts(view, its, subscription), limit)) for its in ms.first(events, limit)]
 

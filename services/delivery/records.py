@@ -71,7 +71,7 @@ class Subscription:
 
 @dataclass
 class RowPlace:
-    """Where a row stands in the topic of its table."""
+    """Describes where a row stands in the topic of its table."""
 
     partition: int
     offset: int
@@ -139,7 +139,7 @@ class Routed:
 
 @dataclass
 class Verdict:
-    """What became of an event for one subscription. `outcome`: MATCHED, or the first condition that failed
+    """Holds what became of an event for one subscription. `outcome`: MATCHED, or the first condition that failed
     (docs/delivery.md); `detail`: the rule that a row breaks; `delivery_id`: empty unless it matched."""
 
     subscription_id: str

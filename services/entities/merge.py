@@ -137,7 +137,7 @@ def _apply(members: dict[str, Any], marks: Marks, body: dict[str, Any], number: 
 
 
 def _remove(members: dict[str, Any], marks: Marks, limit: int) -> None:
-    """What was written by stamps of numbers below `limit`."""
+    """Removes what was written by stamps of numbers below `limit`."""
     for name in {**members, **marks}:
         mark = marks.get(name, [OLDEST])
         if max(mark[:MEMBERS]) < limit:

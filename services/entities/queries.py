@@ -40,7 +40,7 @@ class Reader:
         return texts.whole_text(self.stored, self.view.entries(self.steps.pieces, self.id))
 
     def change(self, version: int) -> Change | None:
-        """What made the version, where it is kept."""
+        """Returns what made the version, where it is kept."""
         return self.view.entry(self.steps.history, self.id, version_id(version))
 
     def now(self) -> Entity:
@@ -125,7 +125,7 @@ def declare_queries(service: ms.Service[Config], steps: Steps) -> None:
 
     @service.query
     def sources(view: ms.View, entity_id: str) -> list[Source]:
-        """Which event or command each value of an entity is from."""
+        """Returns which event or command each value of an entity is from."""
         reader = Reader(view, steps, entity_id)
         causes = texts.merge_of(reader.text()).causes() if reader.stored.status == "ACTIVE" else ()
         return [Source(path, *(cause_and_time(stamp) if stamp else (None, None))) for path, stamp in causes]

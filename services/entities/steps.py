@@ -151,7 +151,8 @@ def fitting(*bodies: ms.Json | None) -> tuple[Sequence[ms.Json | None], bool]:
 
 
 def _fields(document: dict[str, Any], pointers: Iterable[str]) -> dict[str, str]:
-    """What stands at JSON Pointers (RFC 6901): texts, and numbers and truth values as JSON, none of them long."""
+    """Returns what stands at JSON Pointers (RFC 6901): texts, and numbers and truth values as JSON, none of them
+    long."""
     fields = {}
     for pointer in pointers:
         value: Any = document

@@ -25,7 +25,7 @@ class Config:
 
     @property
     def mark_ms(self) -> int:
-        """How long the mark of an id stays after its end."""
+        """Returns how long the mark of an id stays after its end."""
         return self.retention_ms if self.late_retention_ms is None else self.late_retention_ms
 
 

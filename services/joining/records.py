@@ -10,7 +10,7 @@ import moneystate as ms
 
 @dataclass(frozen=True)
 class Part:
-    """What one service reports for an id: either a body or an error."""
+    """Holds what one service reports for an id: either a body or an error."""
 
     id: str
     service: str
@@ -99,8 +99,8 @@ class Open:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of an id. `status` ENDED: only a mark is left; NONE: nothing. `joined`: the content as it is now,
-    whether or not it was put out, with the revision that was."""
+    """Holds what is known of an id. `status` ENDED: only a mark is left; NONE: nothing. `joined`: the content as it is
+    now, whether or not it was put out, with the revision that was."""
 
     id: str
     status: Literal["NONE", "OPEN", "COMPLETE", "ENDED"]

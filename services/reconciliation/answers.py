@@ -76,7 +76,7 @@ def lost_item(key: str, lost: Lost) -> LostItem:
 
 
 def history(key: str, entry: Entry, actuals: Sequence[Seen], lost: Sequence[Lost]) -> list[Happened]:
-    """What happened to a key, in the order of time."""
+    """Returns what happened to a key, in the order of time."""
     pair, _, event_id = json.loads(key)
     events = [Happened(pair, one.lost_at, "LOST", event_id, one.item.event_time, _parts(one.actuals, one.item.parts))
               for one in lost]  # fmt: skip

@@ -48,7 +48,7 @@ class Pair:
         return -(-time_ms // self.o_ms) * self.o_ms
 
     def last_write(self, interval_start: int) -> int:
-        """When the final record of an interval is written."""
+        """Returns when the final record of an interval is written."""
         return interval_start + self.o_ms + self.m_ms
 
 

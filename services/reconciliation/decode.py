@@ -100,7 +100,7 @@ def _is_plausible(item: InventoryItem) -> bool:
 
 
 def _as_json(value: Any) -> Any:
-    """What Avro has read, as a parsed JSON document."""
+    """Returns what Avro has read, as a parsed JSON document."""
     if isinstance(value, datetime):
         return Number(_time(value))
     if type(value) is int:
@@ -142,7 +142,7 @@ def _json_value(value: bytes) -> Any:
 
 
 def _at(value: Any, path: str) -> Any:
-    """What stands at a path of fields, None where there is none."""
+    """Returns what stands at a path of fields, None where there is none."""
     for name in path.split("."):
         value = value.get(name) if type(value) is dict else None
     return value

@@ -41,7 +41,7 @@ def declare_queries(
 
     @service.query
     def history_of(view: ms.View, source: str, event_id: str) -> list[Happened]:
-        """What is known of an item in each pair."""
+        """Returns what is known of an item in each pair."""
         happened: list[Happened] = []
         for pair in config.pairs:
             key = key_text(pair.name, source, event_id)
@@ -52,7 +52,7 @@ def declare_queries(
 
 
 def open_difference(entry: Entry) -> tuple[str, int] | None:
-    """Where the key stands among the open differences, None where it has none."""
+    """Returns where the key stands among the open differences, None where it has none."""
     if entry.expected is None:
         is_open = entry.unexpected_at is not None
     elif entry.matched_at is None:

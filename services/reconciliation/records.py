@@ -66,7 +66,7 @@ class Finding:
 
 @dataclass
 class CountChange:
-    """What a step changed in the counts of an interval. What is neither matched nor missing is pending."""
+    """Holds what a step changed in the counts of an interval. What is neither matched nor missing is pending."""
 
     pair: str
     interval_start: ms.Millis

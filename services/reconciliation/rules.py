@@ -24,7 +24,8 @@ def waiting(entry: Entry, further: Iterable[Seen]) -> list[Seen]:
 
 
 def used_for_match(actuals: Sequence[Seen], parts: int) -> int:
-    """How many of the actual items, in their order, make the match; 0: they do not. A filtered one stands for all."""
+    """Returns how many of the actual items, in their order, make the match; 0: they do not. A filtered one stands for
+    all."""
     for number, seen in enumerate(actuals, start=1):
         if seen.item.filtered or number == parts:
             return number
@@ -36,20 +37,21 @@ def end_of(pair: Pair, entry: Entry) -> int:
 
 
 def due_at(pair: Pair, entry: Entry) -> int:
-    """When the side that has come has waited for the other long enough."""
+    """Returns when the side that has come has waited for the other long enough."""
     seen = entry.expected or entry.first
     assert seen is not None
     return min(seen.order_time + pair.n_ms, end_of(pair, entry))
 
 
 def first_look(pair: Pair, entry: Entry, now: int) -> int:
-    """When an expected item that waits is looked at: at due, or where it is untold by the next multiple of o."""
+    """Returns when an expected item that waits is looked at: at due, or where it is untold by the next multiple of
+    o."""
     due = due_at(pair, entry)
     return min(due, pair.next_multiple(now)) if entry.untold else due
 
 
 def counted(pair: Pair, entry: Entry) -> Counted | None:
-    """What a key adds to the counts of the interval of its time; None as long as there is no item."""
+    """Returns what a key adds to the counts of the interval of its time; None as long as there is no item."""
     expected = entry.expected is not None
     if not expected and entry.first is None:
         return None
@@ -66,8 +68,8 @@ def has_counts(pair: Pair, entry: Entry) -> bool:
 
 
 def told(pair: Pair, entry: Entry) -> Counted | None:
-    """What the changes have told of a key. An expected item that waits is told at the next multiple of o only: mostly
-    it is matched before, and one change says both."""
+    """Returns what the changes have told of a key. An expected item that waits is told at the next multiple of o only:
+    mostly it is matched before, and one change says both."""
     return None if entry.untold else counted(pair, entry)
 
 

@@ -40,7 +40,7 @@ def bin_of(value: int) -> int:
 
 
 def count(values: Iterable[int]) -> dict[int, int]:
-    """How many of the values are in each bin."""
+    """Returns how many of the values are in each bin."""
     bins: dict[int, int] = {}
     for value in values:
         number = bisect_left(BOUNDS, value) if value >= 0 else -bisect_left(BOUNDS, -value)
@@ -49,7 +49,8 @@ def count(values: Iterable[int]) -> dict[int, int]:
 
 
 def middle(number: int) -> Ratio:
-    """What stands for the values of a bin: equally far from its lowest and its highest, measured by their size."""
+    """Returns what stands for the values of a bin: equally far from its lowest and its highest, measured by their
+    size."""
     if number == 0:
         return Ratio(0, 1)
     size = abs(number)
@@ -58,8 +59,8 @@ def middle(number: int) -> Ratio:
 
 
 def quantile(bins: Mapping[int, int], percent: int, low: int, high: int) -> Ratio:
-    """What stands for the value at the sorted index floor(percent / 100 * (n - 1)). `low`, `high`: the least and the
-    greatest of all values."""
+    """Returns what stands for the value at the sorted index floor(percent / 100 * (n - 1)). `low`, `high`: the least
+    and the greatest of all values."""
     left = percent * (sum(bins.values()) - 1) // 100
     for number in sorted(bins):
         left -= bins[number]

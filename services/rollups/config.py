@@ -76,7 +76,7 @@ class Config:
 
     @property
     def raw_ms(self) -> int:
-        """How long after its end a block stays. The tier 1m is made of it when somebody asks."""
+        """Returns how long after its end a block stays. The tier 1m is made of it when somebody asks."""
         return max(self.exact_ms, self.keep_1m_ms)
 
 

@@ -28,7 +28,7 @@ class Expiring:
                 self.drop_chunk(tier, chunk)
 
     def next_due(self) -> int | None:
-        """When the next thing goes."""
+        """Returns when the next thing goes."""
         listed, dues = self.shelf.listed, [late.drop_at for late in self.shelf.book.late]
         if listed.blocks:
             dues.append((min(listed.blocks) + 1) * QUARTER + self.config.raw_ms)
@@ -59,12 +59,12 @@ class Expiring:
         book.late = [late for late in book.late if late.start not in over]
 
     def packed_at(self, tier: Tier, chunk: int) -> int:
-        """When no reading changes a bucket of the chunk any more, and no coarser bucket is made of it."""
+        """Returns when no reading changes a bucket of the chunk any more, and no coarser bucket is made of it."""
         config = self.config
         return (chunk + 1) * tier.chunk_ms + LONGEST_DAY + max(config.horizon_ms, config.raw_ms) + MINUTE
 
     def ends_at(self, tier: Tier, chunk: int) -> int:
-        """When the last bucket of a chunk is no longer kept."""
+        """Returns when the last bucket of a chunk is no longer kept."""
         over = LONGEST_DAY if tier is DAYS else 0
         return (chunk + 1) * tier.chunk_ms + over + self.config.keep_ms(tier)
 

@@ -14,7 +14,7 @@ SUM = ms.Digits(38, 9)
 
 @dataclass(frozen=True)
 class Reading:
-    """What a device measured at a time. `metrics`: by name; a null one is skipped."""
+    """Holds what a device measured at a time. `metrics`: by name; a null one is skipped."""
 
     device_id: str
     at: ms.Millis
@@ -47,7 +47,7 @@ class Forget:
 
 @dataclass(frozen=True)
 class DeviceRow:
-    """What is known of a device. What is None is as the configuration has it."""
+    """Holds what is known of a device. What is None is as the configuration has it."""
 
     device_id: str
     zone: str | None = None
@@ -137,7 +137,7 @@ class Closing:
 
 @dataclass
 class Pulse:
-    """What readings change. `seen`: the minute of the last reading, by order time; `due`: of the timer."""
+    """Holds what readings change. `seen`: the minute of the last reading, by order time; `due`: of the timer."""
 
     seen: ms.Millis = 0
     due: ms.Millis = 0
@@ -155,8 +155,8 @@ class LateBlock:
 
 @dataclass
 class Book:
-    """Which entries there are. `blocks`: starts of raw blocks, as runs of quarters of an hour, without `late` ones;
-    `buckets`: by tier, starts in minutes as runs; `chunks`: by tier, numbers of the chunks as runs."""
+    """Describes which entries there are. `blocks`: starts of raw blocks, as runs of quarters of an hour, without `late`
+    ones; `buckets`: by tier, starts in minutes as runs; `chunks`: by tier, numbers of the chunks as runs."""
 
     blocks: bytes = b""
     late: list[LateBlock] = field(default_factory=list)

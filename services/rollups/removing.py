@@ -150,7 +150,7 @@ class Removal:
         return self.finer(tier, slot) is not None
 
     def finer(self, tier: Tier, slot: Slot) -> Tier | None:
-        """What a bucket can be made of again."""
+        """Returns what a bucket can be made of again."""
         of_hours = tier is DAYS and slot.start % HOUR == 0 and slot.end % HOUR == 0
         if of_hours and self.is_held(HOURS, slot.start, slot.end):
             hours = self.overlapping(HOURS, slot.start, slot.end)

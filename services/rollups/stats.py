@@ -39,7 +39,7 @@ class Stats:
 
 
 def step(before: int, after: int) -> int:
-    """How much a counter has grown. A smaller value means that it began again with 0."""
+    """Returns how much a counter has grown. A smaller value means that it began again with 0."""
     return after - before if after >= before else after
 
 

@@ -26,12 +26,12 @@ OUT_OF_RANGE: Final = "out_of_range"
 
 
 def spread_of(device: str) -> int:
-    """How long after their ends the device's buckets are closed, in ms."""
+    """Returns how long after their ends the device's buckets are closed, in ms."""
     return zlib.crc32(device.encode()) % SPREAD_MS
 
 
 def due_of(now: int, end: int, spread_ms: int) -> int:
-    """When a reading is taken into a bucket: when that is closed, or else at the next full minute."""
+    """Returns when a reading is taken into a bucket: when that is closed, or else at the next full minute."""
     closes = end + spread_ms
     return closes if now <= closes else next_minute(now)
 
@@ -69,7 +69,7 @@ class Taking:
         self, ctx: ms.Context[Config], e: Reading, start: int, pulse: Pulse, raw: ms.Entries[Raw],
         buckets: ms.Entries[Bucket],
     ) -> str:  # fmt: skip
-        """Why nothing of a reading is taken; empty: it is."""
+        """Returns why nothing of a reading is taken; empty: it is."""
         now, config = ctx.now, self.config
         if not 0 <= e.at < LATEST:
             return "bad_time"

@@ -10,8 +10,8 @@ DAY: Final = 86_400_000
 
 @dataclass(frozen=True)
 class Config:
-    """How long is known: what a command was answered, the id of a reservation that has ended, the id of an order that
-    has ended. `format`: of all topics."""
+    """Describes how long is known: what a command was answered, the id of a reservation that has ended, the id of an
+    order that has ended. `format`: of all topics."""
 
     command_retention_ms: int = 7 * DAY
     reservation_retention_ms: int = 30 * DAY

@@ -76,7 +76,7 @@ class StockService:
 
 
 def skus_of(e: Command) -> list[str]:
-    """What a command is about, as far as it says so itself."""
+    """Returns what a command is about, as far as it says so itself."""
     if isinstance(e, Reserve):
         return [line.sku for line in e.lines]
     return [e.sku] if isinstance(e, records.SkuCommand) else []

@@ -101,7 +101,7 @@ def delete_endpoint(parts: Using, caller: Writer, endpoint_id: str) -> None:
 
 @router.get("/endpoints/{endpoint_id}/status")
 def endpoint_status(parts: Using, rights: Reader, endpoint_id: str) -> m.EndpointStatus:
-    """What workers last said of it."""
+    """Returns what workers last said of it."""
     parts.owned.endpoint(rights, endpoint_id)
     its: Breaker = parts.pages.last(statuses.STATUSES, endpoint_id, pages.status) or Breaker()
     return m.EndpointStatus(
@@ -182,7 +182,7 @@ def retire_secret(parts: Using, caller: Writer, endpoint_id: str, name: str) -> 
 def undelivered(
     parts: Using, rights: Reader, endpoint_id: str, after: After = 0, limit: Limit = 100, since: Since = None
 ) -> m.Messages:
-    """What could not be delivered, in the order in which it ended."""
+    """Returns what could not be delivered, in the order in which it ended."""
     parts.owned.endpoint(rights, endpoint_id)
     page = parts.pages.page(
         UNDELIVERED, endpoint_id,
@@ -207,7 +207,7 @@ def attempts(
     parts: Using, rights: Reader, endpoint_id: str, webhook_id: str, after: After = 0, limit: Limit = 100,
     since: Since = None,
 ) -> m.LogEntries:  # fmt: skip
-    """What the log has of a message or batch. Of a message in a batch, give its id and read from its cut on."""
+    """Returns what the log has of a message or batch. Of a message in a batch, give its id and read from its cut on."""
     parts.owned.reachable(rights, endpoint_id)
     page: Page[LogRecord] = parts.pages.page(LOG, endpoint_id, pages.history(webhook_id), after, limit, since)
     return m.LogEntries(

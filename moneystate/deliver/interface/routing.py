@@ -35,7 +35,7 @@ Message = MutableMapping[str, Any]
 
 @dataclass(frozen=True)
 class Parts:
-    """What requests use."""
+    """Holds what requests use."""
 
     owned: Owned
     keys: Keys

@@ -35,7 +35,8 @@ class Undecodable(Exception):
 
 
 class ValueFormat(Protocol):
-    """How values are encoded in a topic. An instance may be pickled into a Spark task, so it has no connections."""
+    """Describes how values are encoded in a topic. An instance may be pickled into a Spark task, so it has no
+    connections."""
 
     @property
     def name(self) -> str: ...

@@ -51,7 +51,7 @@ class RegisteredSchema:
 
 @dataclass
 class Answers:
-    """What one registry has said, for good."""
+    """Holds what one registry has said, for good."""
 
     schemas: dict[int, RegisteredSchema] = field(default_factory=dict)
     versions: dict[Reference, RegisteredSchema] = field(default_factory=dict)

@@ -30,7 +30,7 @@ UNREADABLE = (SchemaParseException, LookupError, TypeError, ValueError, Attribut
 
 
 def reader_for(schemas: SchemaSet, writer_text: str) -> Reader:
-    """How to read bodies of this writer schema. Raises Undecodable("unknown_schema") if the project cannot."""
+    """Returns how to read bodies of this writer schema. Raises Undecodable("unknown_schema") if the project cannot."""
     try:
         source = json.loads(writer_text)
         writer: Any = parse_schema(source)
@@ -91,7 +91,7 @@ def _resolving(type_schema: TypeSchema, raw_writer: Any, skip: Skip) -> Reader:
 
 
 def _conflicts(writer: Any, type_schema: TypeSchema) -> Iterator[str]:
-    """Where a logical type of ours would be read from something else, as text with the field's path."""
+    """Returns where a logical type of ours would be read from something else, as text with the field's path."""
     walk = _MeaningWalk(writer["__named_schemas"], type_schema.parsed["__named_schemas"])
     return walk.conflicts(writer, type_schema.parsed, type_schema.name)
 

@@ -39,7 +39,7 @@ class TypeSchema:
 
     @property
     def prefix(self) -> bytes:
-        """What stands before the body in canonical form: `C3 01` and the fingerprint."""
+        """Returns what stands before the body in canonical form: `C3 01` and the fingerprint."""
         return MAGIC + self.fingerprint
 
 

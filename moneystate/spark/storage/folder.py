@@ -30,7 +30,7 @@ class Folder(Protocol):
     def remove(self, name: str) -> None: ...
 
     def names(self, name: str) -> list[str]:
-        """What is in a folder below this one, in any order; empty if there is no such folder."""
+        """Returns what is in a folder below this one, in any order; empty if there is no such folder."""
         ...
 
     def check_writable(self) -> None:

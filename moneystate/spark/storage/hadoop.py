@@ -117,7 +117,7 @@ class HadoopFolder:
 
 
 def _cause(error: Any) -> str:
-    """What Java says, without Spark's own error around it."""
+    """Returns what Java says, without Spark's own error around it."""
     while error.getClass().getName().startswith(_SPARKS) and error.getCause() is not None:
         error = error.getCause()
     return str(error).partition("\n")[0]

@@ -45,7 +45,7 @@ Rows = Mapping[str, Mapping[str, Any]]  # of a table, by key
 
 @dataclass(frozen=True)
 class Scene:
-    """What was done, and the orders that came then, with what is promised of them."""
+    """Holds what was done, and the orders that came then, with what is promised of them."""
 
     title: str
     promised: tuple[service.Priced, ...]

@@ -100,7 +100,7 @@ def table(shown: Sequence[Sequence[Completeness]], columns: Sequence[str], name_
 
 
 def least_width(shown: Sequence[Sequence[Completeness]], columns: Sequence[str]) -> int:
-    """What the columns take without being cut off, with room for a name."""
+    """Returns what the columns take without being cut off, with room for a name."""
     longest = max((cell_len(record.pair) for records in shown for record in records), default=0)
     wide = Console(width=UNBOUNDED)
     return Measurement.get(wide, wide.options, table(shown, columns, max(4, min(longest, NAME_CELLS)))).maximum

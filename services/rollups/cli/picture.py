@@ -24,7 +24,7 @@ class Gap(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """What is drawn of a series. Lists have a value for each bucket."""
+    """Holds what is drawn of a series. Lists have a value for each bucket."""
 
     title: str
     unit: str
