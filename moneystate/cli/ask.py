@@ -15,20 +15,20 @@ from google.protobuf.json_format import MessageToJson
 from moneystate.api.plans import plan_of
 from moneystate.api.reference import service_at
 from moneystate.cli import ask_tables as tables
-from moneystate.cli import services
+from moneystate.cli import services, state_tables
 from moneystate.cli.connection import connected
 from moneystate.cli.known_services import KNOWN
 from moneystate.cli.option import Panel, option
-from moneystate.cli.options import AtTime, AtVersion, Count, Json, Limit, SinceVersion
-from moneystate.cli.state_query import list_pages, parse_at, parse_version, show_answer
+from moneystate.cli.options import AtTime, AtVersion, Count, Json, Limit, SinceTime, SinceVersion
+from moneystate.cli.state_query import list_pages, parse_at, show_answer
 from moneystate.errors import ConfigError, MoneystateError
 from moneystate.serving.arguments import Mistyped, index_value, typed
 from moneystate.serving.client import Client
-from moneystate.state.v1 import header_pb2
+from moneystate.state.v1 import header_pb2, status_pb2
 from moneystate.state.v1 import state_pb2 as s
 
 NUMBER = re.compile(r"-[0-9.]+([eE][+-]?[0-9]+)?")
-VERBS = ("get", "list", "entries", "watch", "explain", "diff", "forget", "schema", "call")
+VERBS = ("get", "list", "entries", "watch", "explain", "diff", "forget", "schema", "status", "call")
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Question:
     schema: s.GetSchemaResponse
     words: list[str]  # the arguments after the verb or query
     read_at: header_pb2.At | None
-    since: str
+    since: header_pb2.At | None
     low: str
     high: str
     limit: int
@@ -96,6 +96,7 @@ def ask(
     at_version: AtVersion = "",
     at_time: AtTime = "",
     since: SinceVersion = "",
+    since_time: SinceTime = "",
     low: Annotated[
         str,
         option(
@@ -123,9 +124,13 @@ def ask(
     ask SERVICE watch [KEY]              changes as they become readable
     ask SERVICE forget KEY [REQUEST_ID]  ask the service to forget a key
     ask SERVICE schema                   what the service declares
+    ask SERVICE status                   how current and how large it is
     ask SERVICE call QUERY [ARGUMENT...] a query with the name of a verb above
     """
     _check_words([service, question, *(words or [])])
+    if question == "status":  # a server that has not caught up answers nothing else
+        _status(client, json)
+        return
     schema = client.call("State.GetSchema", s.GetSchemaRequest())
     expected = _names_of(service)
     if schema.service not in expected:
@@ -134,7 +139,8 @@ def ask(
             "name the service that is served there.",
         )
     read_at = parse_at(at_version, at_time)
-    asked = Question(client, schema, words or [], read_at, since, low, high, limit, count, json)
+    changed_since = parse_at(since, since_time, "--since", "--since-time")
+    asked = Question(client, schema, words or [], read_at, changed_since, low, high, limit, count, json)
     if question in VERBS and question != "call":
         ANSWERS[question](asked)
         return
@@ -284,7 +290,9 @@ def _entries(question: Question) -> None:
 def _watch(question: Question) -> None:
     _words(question, 0, 1, "watch [KEY]")
     key = question.words[0] if question.words else None
-    after = parse_version(question.since, "--since") if question.since else None
+    if question.since is not None and not question.since.HasField("version"):
+        raise ConfigError("ask watch: expected --since EPOCH/BATCH, found a time.", "name a version.")
+    after = None if question.since is None else question.since.version
     answers = question.client.stream("State.Watch", s.WatchRequest(key=key, after=after))
     seen = 0
     for answer in answers:
@@ -308,10 +316,10 @@ def _explain(question: Question) -> None:
 
 def _diff(question: Question) -> None:
     _words(question, 0, 0, "diff --since VERSION")
-    if not question.since:
-        raise ConfigError("ask diff: expected --since EPOCH/BATCH, found none.", "add --since EPOCH/BATCH.")
+    if question.since is None:
+        raise ConfigError("ask diff: expected --since or --since-time, found neither.", "add --since EPOCH/BATCH.")
     request = s.DiffRequest(to=question.read_at)
-    getattr(request, "from").CopyFrom(header_pb2.At(version=parse_version(question.since, "--since")))
+    getattr(request, "from").CopyFrom(question.since)
     list_pages(
         question.client, "State.Diff", request, "changes", question.limit, question.json, tables.changes,
         tables.change_line,
@@ -322,6 +330,11 @@ def _forget(question: Question) -> None:
     key, request_id = _words(question, 1, 2, "forget KEY [REQUEST_ID]")
     answer = question.client.call("State.Forget", s.ForgetRequest(key=key, request_id=request_id))
     show_answer(answer, question.json, lambda: tables.forget(question.schema.service, key, answer))
+
+
+def _status(client: Client, json: bool) -> None:
+    answer = client.call("Status.GetStatus", status_pb2.GetStatusRequest())
+    show_answer(answer, json, lambda: state_tables.status(answer))
 
 
 def _schema(question: Question) -> None:

@@ -325,6 +325,9 @@ AtTime = Annotated[str, option("at-time", "As of this event time, ISO-8601 with 
 SinceVersion = Annotated[
     str, option("since", "Changes since this version; by default, watch begins now.", Panel.question, VERSION)
 ]
+SinceTime = Annotated[
+    str, option("since-time", "For diff: changes since this event time, ISO-8601 with its zone.", Panel.question, TIME)
+]
 Count = Annotated[
     int, option("count", "For watch: end after this many changes; 0: never.", Panel.question, NUMBER, least=0)
 ]

@@ -367,6 +367,8 @@ def test_without_tls_there_is_no_connection(market: Server) -> None:
         (["entries", "offers", "ann", "x2"], ["ann", "x2", "x", "500"]),
         (["explain", "seller", "ann"], ["country", "PT,", "score", "9"]),
         (["diff", "--since", f"{EPOCH}/1"], ["offers", "bob", "y", "cents", "100"]),
+        (["diff", "--since-time", "1970-01-01T00:00:03Z"], ["offers", "bob", "y", "cents", "100"]),
+        (["status"], ["oldest", "version"]),
         (["watch", "bob", "--since", f"{EPOCH}/1", "--count", "1"], ["offers", "bob"]),
         (["schema"], ["by_price", "offers"]),
     ],
@@ -382,7 +384,7 @@ def test_the_command_line_asks(
     lines = [line.split() for line in done.out.splitlines()]
     assert any(all(word in line for word in wanted) for line in lines), done.out
     for line in moneystate("ask", SERVICE, *words, *flags, "--json").out.splitlines():
-        if words[0] not in ("explain", "schema"):
+        if words[0] not in ("explain", "schema", "status"):
             assert json.loads(line)
 
 
@@ -391,7 +393,7 @@ def test_the_status_that_advice_names_is_there_for_a_plain_service(
 ) -> None:
     given = files(pki, PERSONAL)
     flags = ["--address", market.address, "--tls-ca", given["ca"], "--token-file", given["token_file"]]
-    done = moneystate("state", "status", *flags)
+    done = moneystate("ask", "market", "status", *flags)
     assert done.code == 0, done.err
     assert "oldest version" in done.out
 
