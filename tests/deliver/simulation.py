@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import random
-from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
+from moneystate.deliver import history
 from moneystate.deliver.attempts import Answer
+from moneystate.deliver.command_reader import CommandReader
 from moneystate.deliver.connections import Connections
 from moneystate.deliver.dispatcher import Bounds, Changes, Dispatcher
-from moneystate.deliver.history import Attempt, Cut, Ended, LogRecord, Undelivered
+from moneystate.deliver.history import Command, Cut, Ended, LogRecord, Redeliver, Undelivered, to_json
 from moneystate.deliver.outcomes import Outcome
 from moneystate.deliver.pending import Queued
 from moneystate.deliver.records import Delivery
 from moneystate.deliver.rows import Endpoint, Ordering, Subscription
-from tests.deliver.made import Shelf
+from tests.deliver.made import READER, Shelf
 
 TICK_MS = 50
 MOST_CRASHES = 30
+MOST_COMMANDS = 5
+DELETION, COMMAND = 0.01, 0.02  # their probability in a tick
 BOUNDS = Bounds(max_age_ms=40 * 3_600_000, most_loaded_bytes=8_000)  # members of four messages
 
 
@@ -30,13 +35,27 @@ class Topics:
     undelivered: list[Undelivered] = field(default_factory=list)
     statuses: dict[str, object] = field(default_factory=dict)
     position: int = 0
+    commands: int = 0  # position in the commands
 
-    def commit(self, changes: Changes, position: int) -> None:
+    def commit(self, changes: Changes, position: int, commands: int) -> None:
         self.log += changes.log
         self.undelivered += changes.undelivered
         self.statuses |= changes.statuses
-        self.position = position
+        self.position, self.commands = position, commands
         self.shelf.apply(changes)
+
+
+@dataclass
+class Read:
+    """Log and deliveries as a reader of commands has them."""
+
+    story: Story
+
+    def values(self, topic: str, partition: int, offset: int) -> Iterator[tuple[int, bytes]]:
+        if topic == history.LOG:
+            yield from enumerate(to_json(one) for one in self.story.topics.log)
+        else:
+            yield from enumerate(one.record for one in self.story.deliveries)
 
 
 @dataclass(frozen=True)
@@ -49,11 +68,15 @@ class Sent:
     subscription_id: str
     tenant: str | None
     status: int | None
-    in_flight: int  # of its endpoint, with this one
+    in_flight: int  # of its endpoint, with this one, without those of deleted subscriptions
 
 
 class Story:
-    """Deliveries, rows and receivers of a seed. `run` ends when nothing is pending."""
+    """Deliveries, rows, commands and receivers of a seed. `run` ends when nothing is pending.
+
+    One subscription or endpoint of some stories is deleted on the way. Commands ask for messages again, also for some
+    that have not ended, and the last one when all have.
+    """
 
     def __init__(self, seed: int, deliveries: list[Delivery], endpoints: dict[str, Endpoint],
                  subscriptions: dict[str, Subscription], crashes: float) -> None:  # fmt: skip
@@ -67,28 +90,41 @@ class Story:
         self.sent: list[Sent] = []
         self.now_ms = deliveries[0].time_ms
         self.taken = 0
-        self.position = 0  # of the open transaction
+        self.open = 0, 0  # positions of the open transaction
+        self.commands: list[Command] = []
+        self.obeyed = 0  # commands
+        self.obeying: int | None = None  # commands up to here wait for a transaction that begins from now on
+        self.doomed = self.random.choice([*subscriptions, *endpoints, "", ""])
+        self.deleted: set[str] = set()  # subscriptions and endpoints
         self.waiting: list[tuple[int, Queued, Answer]] = []  # when an answer comes
         self.uncommitted: Changes | None = None
         self.connections = Connections(self.random.choice([1, 3, 1_000]), lambda: 0)
+        self.reader = CommandReader(Read(self), "", "deliveries", READER)  # type: ignore[arg-type]
         self.worker = self._worker()
 
     def run(self, ticks: int = 30_000) -> None:
         for _ in range(ticks):
             if self.taken == len(self.deliveries) and not self.topics.shelf.records and not self._has_work():
-                return
+                if len(self.commands) == MOST_COMMANDS:
+                    return
+                self._command()
             self._tick()
         raise AssertionError(f"after {ticks} ticks pending: {list(self.topics.shelf.records)[:5]}")
 
     def _has_work(self) -> bool:
         queued = any(queue.count for queue in self.worker.endpoints.values())
-        return queued or bool(self.waiting) or self.uncommitted is not None or self.topics.position < self.taken
+        behind = (self.topics.position, self.topics.commands) != (self.taken, len(self.commands))
+        return queued or bool(self.waiting) or self.uncommitted is not None or behind
 
     def _tick(self) -> None:
         self._pass_time()
         for delivery in self.deliveries[self.taken : self.taken + self.random.randrange(4)]:
             self.worker.take(delivery, delivery.time_ms, self.now_ms)
             self.taken += 1
+        self._delete()
+        if len(self.commands) < MOST_COMMANDS - 1 and self.random.random() < COMMAND:
+            self._command()
+        self._obey()
         self._answer()
         for endpoint, one in list(self.worker.ready(self.now_ms, self.connections)):
             self._send(endpoint, one)
@@ -101,18 +137,56 @@ class Story:
         """To the next event, if nothing is due sooner."""
         times = [due for due, _, _ in self.waiting]
         due = self.worker.next_ms()
-        is_idle = self.taken == len(self.deliveries) and self.uncommitted is None and not self.worker.fresh
+        is_taken = self.taken == len(self.deliveries) and self.obeyed == len(self.commands)
+        is_idle = is_taken and self.uncommitted is None and not self.worker.fresh
         later = [*times, *([due] if due is not None else [])]
         self.now_ms = max(self.now_ms + TICK_MS, min(later, default=0) if is_idle else 0)
+
+    def _delete(self) -> None:
+        if not self.doomed or self.random.random() >= DELETION:
+            return
+        self.deleted.add(self.doomed)
+        if self.doomed in self.endpoints:
+            self.worker.endpoint_row(self.doomed, None, 2, self.now_ms)
+        else:
+            its = self.subscriptions[self.doomed]
+            self.worker.subscription_row(its.endpoint_id, self.doomed, None, self.now_ms)
+        self.doomed = ""
+        if self.crashes and self.random.random() < 0.5:  # before the outcomes are committed
+            self._crash()
+
+    def is_deleted(self, subscription_id: str) -> bool:
+        return bool(self.deleted & {subscription_id, self.subscriptions[subscription_id].endpoint_id})
+
+    def _command(self) -> None:
+        ids = [one.delivery_id for one in self.random.sample(self.deliveries, 3)]
+        meant: dict[str, Any] = self.random.choice([{"ids": ids}, {"is_dead": True}, {"until_ms": self.now_ms}])
+        endpoint_id, name = self.random.choice(list(self.endpoints)), f"c{len(self.commands)}"
+        self.commands.append(Redeliver(name, endpoint_id, "acme", "ann", self.now_ms, **meant))
+
+    def _obey(self) -> None:
+        """What is sent again waits until all that was sent before is in the log."""
+        if self.obeying is None and self.obeyed < len(self.commands) and self.uncommitted is None:
+            self.obeying = len(self.commands)
+
+    def _send_again(self) -> None:
+        """After a commit that began when these commands were known."""
+        if self.obeying is None:
+            return
+        for one in self.reader.meant(0, self.commands[self.obeyed : self.obeying]):
+            self.worker.redeliver(one.message, one.run, one.command_id, self.now_ms)
+        self.obeyed, self.obeying = self.obeying, None
 
     def _send(self, endpoint: Endpoint, one: Queued) -> None:
         """Raises AssertionError for what must not be sent yet."""
         message, first = one.loaded, one.loaded.members[0]
+        assert not self.is_deleted(one.subscription_id)
         self._check_cut(one)
         self._check_order(one)
         status = self.status_of(endpoint, one)
         retry_after = "3" if status == 429 else None
-        flying = 1 + sum(its.endpoint_id == endpoint.endpoint_id for _, its, _ in self.waiting)
+        others = [its for _, its, _ in self.waiting if its.endpoint_id == endpoint.endpoint_id]
+        flying = 1 + sum(not self.is_deleted(its.subscription_id) for its in others)
         members = tuple(its.delivery_id for its in message.members)
         tenant = first.tenant
         self.sent.append(Sent(one.webhook_id, message.content, members, first.subscription_id, tenant, status, flying))
@@ -129,22 +203,27 @@ class Story:
         ordering = self.subscriptions[one.subscription_id].ordering
         if ordering is Ordering.NONE:
             return
-        done = {member for sent in self.sent if sent.status == 200 for member in sent.members} | set(self.ended())
+        done = {member for sent in self.sent if sent.status == 200 for member in sent.members}
+        done |= {delivery_id for delivery_id, _ in self.ended()}
         for its in self.deliveries[: self.deliveries.index(one.loaded.members[0])]:
             is_of_lane = its.subscription_id == one.subscription_id and (
                 ordering is Ordering.ALL or its.tenant == one.tenant
             )
             assert not is_of_lane or its.delivery_id in done, f"{one.webhook_id} before {its.delivery_id}"
 
-    def ended(self) -> dict[str, list[Outcome]]:
-        """The committed outcomes of deliveries."""
-        cuts = {one.webhook_id: one for one in self.topics.log if isinstance(one, Cut)}
-        outcomes: defaultdict[str, list[Outcome]] = defaultdict(list)
+    def ended(self) -> dict[tuple[str, int], list[Outcome]]:
+        """The committed outcomes of deliveries and runs."""
+        outcomes: dict[tuple[str, int], list[Outcome]] = {}
         for one in self.topics.log:
             if isinstance(one, Ended):
-                for delivery_id in cuts[one.webhook_id].members if one.webhook_id in cuts else [one.webhook_id]:
-                    outcomes[delivery_id].append(one.outcome)
+                for delivery_id in self.members(one.webhook_id):
+                    outcomes.setdefault((delivery_id, one.run), []).append(one.outcome)
         return outcomes
+
+    def members(self, webhook_id: str) -> list[str]:
+        """Ids of deliveries."""
+        cuts = (one.members for one in self.topics.log if isinstance(one, Cut) and one.webhook_id == webhook_id)
+        return next(cuts, [webhook_id])
 
     def status_of(self, endpoint: Endpoint, one: Queued) -> int | None:
         """Each endpoint has its manner, by its name."""
@@ -168,61 +247,29 @@ class Story:
         """A transaction is open for a while: what follows is in the next one."""
         if self.uncommitted is not None:
             if self.random.random() < 0.6:
-                self.topics.commit(self.uncommitted, self.position)
+                self.topics.commit(self.uncommitted, *self.open)
                 self.worker.committed(self.uncommitted, self.now_ms)
                 self.uncommitted = None
+                self._send_again()
         elif self.random.random() < 0.5:
-            self.uncommitted, self.position = self.worker.collect(self.now_ms), self.taken
+            self.uncommitted, self.open = self.worker.collect(self.now_ms), (self.taken, self.obeyed)
 
     def _crash(self) -> None:
         """Requests that are under way reach the receiver; their answers reach nobody."""
         self.waiting.clear()
         self.connections.used = 0
         self.uncommitted = None
-        self.taken = self.topics.position
+        self.taken, self.obeyed, self.obeying = self.topics.position, self.topics.commands, None
         self.worker = self._worker()
 
     def _worker(self) -> Dispatcher:
         made = Dispatcher(lambda: 0.0, lambda: f"batch_{self.random.getrandbits(64):x}", self.topics.shelf.load, BOUNDS)
         for endpoint_id, row in self.endpoints.items():
-            made.endpoint_row(endpoint_id, row, 1, self.now_ms)
+            made.endpoint_row(endpoint_id, None if endpoint_id in self.deleted else row, 1, self.now_ms)
         for subscription_id, its in self.subscriptions.items():
-            made.subscription_row(its.endpoint_id, subscription_id, its, self.now_ms)
+            left = None if subscription_id in self.deleted else its
+            made.subscription_row(its.endpoint_id, subscription_id, left, self.now_ms)
         for endpoint_id, breaker in self.topics.statuses.items():
             made.status(endpoint_id, breaker)  # type: ignore[arg-type]
         made.restore(self.topics.shelf.left(), self.now_ms)
         return made
-
-
-def check(story: Story) -> None:
-    """Raises AssertionError if a promise does not hold."""
-    check_outcomes(story)
-    check_bodies(story)
-    queues = story.worker.endpoints.values()
-    assert [(queue.endpoint_id, queue.count, queue.bytes) for queue in queues if queue.count or queue.bytes] == []
-    for one in story.sent:
-        endpoint = story.endpoints[story.subscriptions[one.subscription_id].endpoint_id]
-        assert one.in_flight <= endpoint.max_in_flight
-
-
-def check_outcomes(story: Story) -> None:
-    """Each delivery has one outcome, and a delivered one has come to its receiver with 2xx."""
-    outcomes = story.ended()
-    wanted = {one.delivery_id for one in story.deliveries}
-    assert outcomes.keys() == wanted
-    assert all(len(its) == 1 for its in outcomes.values()), [one for one in outcomes.items() if len(one[1]) > 1][:3]
-    accepted = {member for one in story.sent if one.status and 200 <= one.status <= 299 for member in one.members}
-    delivered = {delivery_id for delivery_id, its in outcomes.items() if its == [Outcome.DELIVERED]}
-    assert delivered <= accepted
-    left = {(one.delivery.delivery_id, one.outcome) for one in story.topics.undelivered}
-    assert left == {(name, its[0]) for name, its in outcomes.items() if its[0] in (Outcome.DEAD, Outcome.OVERFLOW)}
-    assert len(story.topics.undelivered) == len(left)
-
-
-def check_bodies(story: Story) -> None:
-    """A webhook-id always has the same body and members."""
-    bodies: dict[str, tuple[bytes, tuple[str, ...]]] = {}
-    for one in story.sent:
-        assert bodies.setdefault(one.webhook_id, (one.body, one.members)) == (one.body, one.members)
-    attempts = {one.webhook_id for one in story.topics.log if isinstance(one, Attempt)}
-    assert attempts <= bodies.keys()

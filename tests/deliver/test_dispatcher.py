@@ -18,16 +18,18 @@ from moneystate.deliver.dispatcher import Bounds, Dispatcher
 from moneystate.deliver.envelopes import Format
 from moneystate.deliver.history import Ended, NotARecord, Redelivered
 from moneystate.deliver.outcomes import Outcome
-from moneystate.deliver.pending import Queued, from_records, to_records
+from moneystate.deliver.pending import PART_BYTES, Queued, from_records, to_records
 from moneystate.deliver.records import Delivery
 from moneystate.deliver.requests import Message
 from moneystate.deliver.rows import Endpoint, Mode, Ordering, Subscription
 from moneystate.deliver.status_events import Kind
 from tests.budget import examples
 from tests.deliver.made import READER, Shelf, delivery
-from tests.deliver.simulation import Story, check
+from tests.deliver.promises import check
+from tests.deliver.simulation import Story
 
 KINDS = ("good", "flaky", "picky", "small", "dead")
+LARGE = b'"' + b"x" * (PART_BYTES // 2) + b'"'  # so that a batch has several records in `delivery-pending`
 T = 1_790_000_000_000
 
 
@@ -52,7 +54,7 @@ def story(seed: int) -> Story:
             delivery(
                 delivery_id=f"msg_{n}", endpoint_id=its.endpoint_id, subscription_id=subscription_id,
                 event_id=f"{'bad' if rng.random() < 0.2 else 'fine'}-{n}", sequence=f"{n:06d}",
-                tenant=rng.choice(["a", "b"]), time_ms=T + n,
+                tenant=rng.choice(["a", "b"]), time_ms=T + n, body=LARGE if rng.random() < 0.05 else b"{}",
             )
         )  # fmt: skip
     return Story(seed, deliveries, endpoints, subscriptions, rng.choice([0.0, 0.02, 0.15]))
