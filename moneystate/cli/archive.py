@@ -10,20 +10,9 @@ import typer
 
 from moneystate.bootstrap.archive import ArchiveOptions, Archiver
 from moneystate.cli import registry, services
-from moneystate.cli.flag_groups import FormatFlags, KafkaFlags, StoreFlags
+from moneystate.cli.flag_groups import ClusterFlags, FormatFlags, StoreFlags
 from moneystate.cli.option import NUMBER, PATH_OR_URI, Panel, choice, option
-from moneystate.cli.options import (
-    AsOf,
-    BootstrapServers,
-    InitialHighs,
-    Json,
-    Lookup,
-    PlainService,
-    Quiet,
-    SessionLookup,
-    StartingOffsets,
-    TopicPrefix,
-)
+from moneystate.cli.options import AsOf, InitialHighs, Json, Lookup, PlainService, Quiet, SessionLookup, StartingOffsets
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.kafka.source_spec import load_decoder
 
@@ -36,14 +25,12 @@ class FileFormat(StrEnum):
 
 def archive(
     context: typer.Context,
-    bootstrap_servers: BootstrapServers,
     folder: Annotated[
         str, option("archive", "Folder of the archive; an existing archive is resumed.", Panel.state, PATH_OR_URI)
     ],
-    kafka_flags: KafkaFlags,
+    cluster: ClusterFlags,
     format_flags: FormatFlags,
     store_flags: StoreFlags,
-    topic_prefix: TopicPrefix = "",
     starting_offsets: StartingOffsets = "earliest",
     as_of: AsOf = "end",
     initial_highs: InitialHighs = None,
@@ -67,9 +54,9 @@ def archive(
     store_flags.configure()
     job = spec.job({"lookup": session_lookup is SessionLookup.topic})
     options = ArchiveOptions(
-        bootstrap_servers=bootstrap_servers,
+        bootstrap_servers=cluster.bootstrap_servers,
         out=folder,
-        topic_prefix=topic_prefix,
+        topic_prefix=cluster.topic_prefix,
         starting_offsets=starting_offsets,
         as_of=as_of,
         initial_highs=initial_highs,
@@ -77,7 +64,7 @@ def archive(
         file_format=file_format.value,
         formats=format_flags.by_topic(spec.formatted, spec.formats, spec.decoded),
         registry_url=format_flags.schema_registry or None,
-        kafka_config=kafka_flags.settings(),
+        kafka_config=cluster.settings(),
         schemas=job.schemas,
     )
     archiver = Archiver(options, job.inputs, load_decoder(job.decoder))

@@ -12,11 +12,11 @@ from moneystate.api.reference import service_at
 from moneystate.cli import services
 from moneystate.cli.connection import Timeout
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.flag_groups import KafkaFlags, SecurityFlags
+from moneystate.cli.flag_groups import ClusterFlags, SecurityFlags
 from moneystate.cli.known_services import KNOWN
 from moneystate.cli.oidc_flags import OidcFlags
-from moneystate.cli.option import ADDRESS, PATH, PATH_OR_URI, Panel, check_given, option, pairs, repeated
-from moneystate.cli.options import BootstrapServers, Listen, MaxRequests, SchemaRegistry, TopicPrefix
+from moneystate.cli.option import ADDRESS, PATH, PATH_OR_URI, Panel, option, pairs, repeated
+from moneystate.cli.options import Listen, MaxRequests, SchemaRegistry
 from moneystate.cli.service_config import config_file, service_tables
 from moneystate.console import process
 from moneystate.console.compared_states import savepoints_of
@@ -33,8 +33,7 @@ SHOW_CHECKPOINT: Final = "--show-checkpoint"
 
 def console(
     context: typer.Context,
-    bootstrap_servers: BootstrapServers,
-    kafka_flags: KafkaFlags,
+    cluster: ClusterFlags,
     security_flags: SecurityFlags,
     oidc_flags: OidcFlags,
     state: Annotated[
@@ -78,7 +77,6 @@ def console(
         str, option("grafana", "URL of a dashboard that the page of a service links to.", Panel.server, "URL")
     ] = "",
     listen: Listen = "127.0.0.1:8088",
-    topic_prefix: TopicPrefix = "",
     schema_registry: SchemaRegistry = "",
     allow_writes: Annotated[
         bool, option("allow-writes", "Let readers with the scope state.admin send dead letters again.", Panel.server)
@@ -95,16 +93,15 @@ def console(
     and of each query server the state at any version and the declared queries. The command ends with code 0 after
     SIGTERM or Ctrl-C. See docs/console.md.
     """
-    check_given(bootstrap_servers=bootstrap_servers)
     for address in state or []:
         addresses.split(address, "--state")
     for address in show_metrics or []:
         addresses.split(address, "--show-metrics")
     words = _words(context, show_service or [])
-    plan_flags = _plan_flags(context, bootstrap_servers, topic_prefix, kafka_flags.settings())
+    plan_flags = _plan_flags(context, cluster.bootstrap_servers, cluster.topic_prefix, cluster.settings())
     process.run(
         ConsoleOptions(
-            bootstrap_servers=bootstrap_servers,
+            bootstrap_servers=cluster.bootstrap_servers,
             listen=listen,
             states=[Target(address, ca=state_ca) for address in state or []],
             state_ca=state_ca,
@@ -112,14 +109,14 @@ def console(
             prometheus=_url(prometheus, "--prometheus") if prometheus else None,
             grafana=_url(grafana, "--grafana").url if grafana else "",
             registry_url=schema_registry,
-            topic_prefix=topic_prefix,
+            topic_prefix=cluster.topic_prefix,
             services={name: reference for name, (_, reference) in words.items()},
             savepoints=savepoints_of(pairs(show_savepoint or [], "--show-savepoint"), "--show-savepoint"),
             checkpoints=_checkpoints(show_checkpoint or [], words, plan_flags),
             allow_writes=allow_writes,
             max_requests=float(max_requests),
             timeout_s=parse_ms(timeout, "--timeout", 1) / 1000,
-            kafka_config=kafka_flags.settings(),
+            kafka_config=cluster.settings(),
             security=Security(*security_flags.given()),
             oidc=oidc_flags.client(),
         )

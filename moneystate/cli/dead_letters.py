@@ -15,9 +15,9 @@ from rich.console import Console
 
 from moneystate.api.iso_time import from_ms
 from moneystate.cli.command import add, new_group
-from moneystate.cli.flag_groups import KafkaFlags
+from moneystate.cli.flag_groups import ClusterFlags
 from moneystate.cli.option import TIME, Panel, flagged, option
-from moneystate.cli.options import BootstrapServers, Json, Limit, PlainService, Quiet, TopicPrefix
+from moneystate.cli.options import Json, Limit, PlainService, Quiet
 from moneystate.cli.service_broker import reach
 from moneystate.cli.tables import Cell, print_fields, print_table
 from moneystate.cli.times import parse_time_ms
@@ -41,15 +41,14 @@ Places = Annotated[
 ]  # fmt: skip
 
 
-def _letters(
-    context: typer.Context,
-    bootstrap_servers: BootstrapServers,
-    kafka_flags: KafkaFlags,
-    service: PlainService = "",
-    topic_prefix: TopicPrefix = "",
-) -> DeadLetterLog:
-    job, settings = reach(context, bootstrap_servers, service, kafka_flags)
-    return DeadLetterLog(bootstrap_servers, settings, topic_prefix + job.streams[job.dead_letter_stream], topic_prefix)
+def _letters(context: typer.Context, cluster: ClusterFlags, service: PlainService = "") -> DeadLetterLog:
+    job, settings = reach(context, cluster, service)
+    return DeadLetterLog(
+        cluster.bootstrap_servers,
+        settings,
+        cluster.topic_prefix + job.streams[job.dead_letter_stream],
+        cluster.topic_prefix,
+    )
 
 
 def _filter(reason: Reasons = None, since: Since = "", until: Until = "", key: Key = "") -> Filter:

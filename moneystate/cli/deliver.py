@@ -9,18 +9,10 @@ import uuid
 from typing import TYPE_CHECKING, Annotated
 
 from moneystate import log
-from moneystate.cli.flag_groups import KafkaFlags, MetricsFlags, NewTopicFlags, SecurityFlags
+from moneystate.cli.flag_groups import ClusterFlags, MetricsFlags, NewTopicFlags, SecurityFlags
 from moneystate.cli.known_services import KNOWN
-from moneystate.cli.option import NUMBER, PATH, Panel, check_given, option, repeated
-from moneystate.cli.options import (
-    BootstrapServers,
-    CreateTopics,
-    Listen,
-    MaxRequests,
-    TopicPrefix,
-    audit_target,
-    consumer_group,
-)
+from moneystate.cli.option import NUMBER, PATH, Panel, option, repeated
+from moneystate.cli.options import CreateTopics, Listen, MaxRequests, audit_target, consumer_group
 from moneystate.deliver.interface.options import InterfaceOptions, Security
 from moneystate.deliver.process import DeliverOptions, made_worker, prepare
 from moneystate.errors import ConfigError
@@ -36,12 +28,10 @@ _log = log.get_log(__name__)
 
 
 def deliver(
-    bootstrap_servers: BootstrapServers,
-    kafka_flags: KafkaFlags,
+    cluster: ClusterFlags,
     new_topics: NewTopicFlags,
     security_flags: SecurityFlags,
     metrics_flags: MetricsFlags,
-    topic_prefix: TopicPrefix = "",
     group_id: Annotated[str, consumer_group("the topic prefix and deliver")] = "",
     secrets: Annotated[
         str, option("secrets", "Folder or file of the secrets that rows of endpoints name.", Panel.security, PATH)
@@ -76,14 +66,13 @@ def deliver(
     secrets and messages; it is then the one writer of the tables. The command ends with code 0 after SIGTERM or
     Ctrl-C. See docs/delivery.md.
     """
-    check_given(bootstrap_servers=bootstrap_servers)
     [router] = KNOWN[ROUTER]
     options = DeliverOptions(
         router=router,
-        bootstrap_servers=bootstrap_servers,
-        group=group_id or f"{topic_prefix}deliver",
+        bootstrap_servers=cluster.bootstrap_servers,
+        group=group_id or f"{cluster.topic_prefix}deliver",
         worker_id=uuid.uuid4().hex,
-        topic_prefix=topic_prefix,
+        topic_prefix=cluster.topic_prefix,
         secrets=secrets,
         secrets_key=secrets_key,
         allow_http=allow_http,
@@ -92,12 +81,12 @@ def deliver(
         index=index,
         create_topics=create_topics,
         replication=new_topics.replication(),
-        kafka_config=kafka_flags.settings(),
+        kafka_config=cluster.settings(),
     )
     options.check()
     security = Security(*security_flags.given(), audit_log)
     interface = _interface(options, listen, security, new_topics.topic_partitions, max_requests)
-    check_reachable(bootstrap_servers, options.kafka_config)
+    check_reachable(cluster.bootstrap_servers, options.kafka_config)
     prepare(options)
     import uvloop  # not for every command
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.option import Flags, pairs
+from moneystate.cli.option import Flags, check_given, pairs
 from moneystate.cli.options import (
     BOUND,
     DEDUP_TTL,
@@ -15,6 +15,7 @@ from moneystate.cli.options import (
     MAX_RECORD_BYTES,
     SESSION_TTL,
     SESSION_WAIT,
+    BootstrapServers,
     Bound,
     DedupTtl,
     Format,
@@ -41,6 +42,7 @@ from moneystate.cli.options import (
     TokenIssuer,
     TokenKey,
     TopicPartitions,
+    TopicPrefix,
     formats,
     kafka_settings,
     replication,
@@ -64,6 +66,22 @@ class KafkaFlags(Flags):
     def settings(self) -> dict[str, str]:
         """Raises ConfigError."""
         return kafka_settings(self.kafka_config_file, self.kafka_config)
+
+
+@dataclass(frozen=True)
+class ClusterFlags(Flags):
+    """Describes the brokers, how clients are set, and the prefix of topics. Raises ConfigError for no brokers."""
+
+    bootstrap_servers: BootstrapServers
+    kafka_flags: KafkaFlags
+    topic_prefix: TopicPrefix = ""
+
+    def __post_init__(self) -> None:
+        check_given(bootstrap_servers=self.bootstrap_servers)
+
+    def settings(self) -> dict[str, str]:
+        """The settings of all Kafka clients. Raises ConfigError."""
+        return self.kafka_flags.settings()
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from confluent_kafka import Producer
 from moneystate.api.codec import Codec
 from moneystate.api.platform_records import HEARTBEAT_RECORD, Heartbeat
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.flag_groups import KafkaFlags
+from moneystate.cli.flag_groups import ClusterFlags
 from moneystate.cli.option import DURATION, Panel, choice, option
-from moneystate.cli.options import BootstrapServers, Quiet, TopicPrefix
+from moneystate.cli.options import Quiet
 from moneystate.errors import BrokerError, ConfigError
 from moneystate.kafka.client import admin_client, base_config, check_reachable, new_client
 from moneystate.kafka.heartbeats import Heartbeats
@@ -32,7 +32,6 @@ class HeartbeatFormat(StrEnum):
 
 
 def heartbeat(
-    bootstrap_servers: BootstrapServers,
     topics: Annotated[
         str,
         option(
@@ -42,8 +41,7 @@ def heartbeat(
             "TOPIC,...",
         ),
     ],
-    kafka_flags: KafkaFlags,
-    topic_prefix: TopicPrefix = "",
+    cluster: ClusterFlags,
     after: Annotated[
         str, option("after", "A partition without a record for this long gets a heartbeat.", Panel.run, DURATION)
     ] = "5s",
@@ -67,18 +65,22 @@ def heartbeat(
     results. Records that arrive later than the allowance plus the job's bound are late. With --quiet, the command does
     not report an unreachable broker. It ends with code 0 after SIGTERM.
     """
-    names = [topic_prefix + name.strip() for name in topics.split(",") if name.strip()]
+    names = [cluster.topic_prefix + name.strip() for name in topics.split(",") if name.strip()]
     if not names:
         raise ConfigError("--topics: expected a topic, found none.", "give topics, separated by commas.")
     after_s = parse_ms(after, "--after", 100) / 1000
     allowance_ms = parse_ms(allowance, "--allowance")
     codec = Codec(HEARTBEAT_RECORD)
     write = codec.to_json if format is HeartbeatFormat.json else codec.encode
-    kafka = kafka_flags.settings()
-    check_reachable(bootstrap_servers, kafka)
-    producer = new_client(Producer, {**base_config(bootstrap_servers, kafka), "acks": "all", "linger.ms": 0})
+    kafka = cluster.settings()
+    check_reachable(cluster.bootstrap_servers, kafka)
+    producer = new_client(Producer, {**base_config(cluster.bootstrap_servers, kafka), "acks": "all", "linger.ms": 0})
     beats = Heartbeats(
-        admin_client(bootstrap_servers, kafka), producer, names, after_s, lambda time_ms: write(Heartbeat(time_ms))
+        admin_client(cluster.bootstrap_servers, kafka),
+        producer,
+        names,
+        after_s,
+        lambda time_ms: write(Heartbeat(time_ms)),
     )
     away = False
     written: Counter[tuple[str, int]] = Counter()

@@ -10,18 +10,9 @@ from moneystate import log
 from moneystate.api.job import check_formats, plain_service
 from moneystate.api.reference import service_at
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.flag_groups import FormatFlags, KafkaFlags, MetricsFlags, NewTopicFlags, SecurityFlags
-from moneystate.cli.option import DURATION, NUMBER, Panel, check_given, option
-from moneystate.cli.options import (
-    MAX_RECORD_BYTES,
-    BootstrapServers,
-    CreateTopics,
-    Grace,
-    Listen,
-    MaxRecordBytes,
-    TopicPrefix,
-    audit_target,
-)
+from moneystate.cli.flag_groups import ClusterFlags, FormatFlags, MetricsFlags, NewTopicFlags, SecurityFlags
+from moneystate.cli.option import DURATION, NUMBER, Panel, option
+from moneystate.cli.options import MAX_RECORD_BYTES, CreateTopics, Grace, Listen, MaxRecordBytes, audit_target
 from moneystate.cli.service_jobs import Services, services_of
 from moneystate.errors import ConfigError
 from moneystate.ingest import process
@@ -34,14 +25,12 @@ MIB = 1 << 20
 def ingest(
     context: typer.Context,
     words: Services,
-    bootstrap_servers: BootstrapServers,
-    kafka_flags: KafkaFlags,
+    cluster: ClusterFlags,
     security_flags: SecurityFlags,
     metrics_flags: MetricsFlags,
     format_flags: FormatFlags,
     new_topics: NewTopicFlags,
     listen: Listen = "127.0.0.1:8090",
-    topic_prefix: TopicPrefix = "",
     confirm_timeout: Annotated[
         str,
         option(
@@ -109,16 +98,15 @@ def ingest(
     replicas have it. The command ends with code 0 after SIGTERM, once open requests have been answered. See
     docs/ingest.md.
     """
-    check_given(bootstrap_servers=bootstrap_servers)
     references = services_of(context, words)
     log.add_fields(service=", ".join([service_at(reference).name for reference in references]))
     process.run(
         IngestOptions(
             services=references,
-            bootstrap_servers=bootstrap_servers,
+            bootstrap_servers=cluster.bootstrap_servers,
             listen=listen,
             topics=TopicOptions(
-                prefix=topic_prefix,
+                prefix=cluster.topic_prefix,
                 formats=_formats(references, format_flags),
                 registry_url=format_flags.schema_registry,
                 create=create_topics,
@@ -135,7 +123,7 @@ def ingest(
             pages=pages,
             metrics_port=metrics_flags.metrics_port,
             metrics_host=metrics_flags.metrics_host,
-            kafka_config=kafka_flags.settings(),
+            kafka_config=cluster.settings(),
             security=Security(*security_flags.given(), audit_log),
         )
     )

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.flag_groups import KafkaFlags, NewTopicFlags, SparkFlags
+from moneystate.cli.flag_groups import ClusterFlags, NewTopicFlags, SparkFlags
 from moneystate.cli.option import DURATION, NUMBER, PATH, PATH_OR_URI, TIME, Panel, check_given, option
 from moneystate.cli.options import (
     ApplicationId,
-    BootstrapServers,
     CheckpointFolder,
     CreateTopics,
     KeyGroups,
@@ -18,7 +17,6 @@ from moneystate.cli.options import (
     SchemaRegistry,
     SourceTasks,
     StartingOffsets,
-    TopicPrefix,
 )
 from moneystate.cli.times import parse_time_ms
 from moneystate.engine.items import MAX_EVENT_TIME, MIN_EVENT_TIME
@@ -32,12 +30,10 @@ from moneystate.spark.storage import jvm_settings
 
 
 def job_options(
-    bootstrap_servers: BootstrapServers,
     checkpoint: CheckpointFolder,
-    kafka_flags: KafkaFlags,
+    cluster: ClusterFlags,
     new_topics: NewTopicFlags,
     spark_flags: SparkFlags,
-    topic_prefix: TopicPrefix = "",
     until_caught_up: Annotated[
         bool, option("until-caught-up", "Read the records that the topics have at the start, then end.", Panel.run)
     ] = False,
@@ -107,16 +103,16 @@ def job_options(
     local: Local = False,
 ) -> RunOptions:
     """Raises ConfigError for flags that contradict each other."""
-    check_given(bootstrap_servers=bootstrap_servers, checkpoint=checkpoint)
+    check_given(checkpoint=checkpoint)
     _check_together(drain, until_caught_up, drain_until)
     _check_initial(initial_state, initial_offsets, starting_offsets)
     _check_local(local, checkpoint, spark_flags.master)
     spark_config = spark_flags.configure()
     jvm_settings.log_for(checkpoint)
     return RunOptions(
-        bootstrap_servers=bootstrap_servers,
+        bootstrap_servers=cluster.bootstrap_servers,
         checkpoint=checkpoint,
-        topic_prefix=topic_prefix,
+        topic_prefix=cluster.topic_prefix,
         application_id=application_id,
         bounded=until_caught_up or drain,
         drain=drain,
@@ -137,7 +133,7 @@ def job_options(
         create_topics=create_topics,
         topic_partitions=new_topics.topic_partitions,
         replication=new_topics.replication(),
-        kafka_config=kafka_flags.settings(),
+        kafka_config=cluster.settings(),
         spark_config=spark_config,
         source_tasks=source_tasks,
         local=local,

@@ -21,11 +21,11 @@ from moneystate.api.lookup_plan import LookupPlan
 from moneystate.api.plans import plan_of
 from moneystate.cli import services
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.flag_groups import ClientFlags, FormatFlags, KafkaFlags, MetricsFlags, NewTopicFlags
+from moneystate.cli.flag_groups import ClientFlags, ClusterFlags, FormatFlags, MetricsFlags, NewTopicFlags
 from moneystate.cli.known_services import ENRICHMENT, LOOKUPS
 from moneystate.cli.lookup_display import LookupDisplay
 from moneystate.cli.option import DURATION, NUMBER, PATH, Panel, check_given, option
-from moneystate.cli.options import BootstrapServers, CreateTopics, Json, Quiet, TopicPrefix, consumer_group
+from moneystate.cli.options import CreateTopics, Json, Quiet, consumer_group
 from moneystate.engine.processor import InputTopic
 from moneystate.errors import ConfigError, JobError
 from moneystate.kafka.client import admin_client, check_reachable
@@ -48,12 +48,11 @@ END_S = 20.0
 
 def lookup_worker(
     context: typer.Context,
-    bootstrap_servers: BootstrapServers,
     url: Annotated[
         str,
         option("url", "Where the HTTP service is, such as https://host: the lookup has the path.", Panel.http, "URL"),
     ],
-    kafka_flags: KafkaFlags,
+    cluster: ClusterFlags,
     format_flags: FormatFlags,
     new_topics: NewTopicFlags,
     client_flags: ClientFlags,
@@ -64,7 +63,6 @@ def lookup_worker(
     lookup: Annotated[
         str, option("lookup", "The lookup to work for.", Panel.run, "NAME", shown="the service's only one")
     ] = "",
-    topic_prefix: TopicPrefix = "",
     group_id: Annotated[str, consumer_group("the topic prefix and NAME-worker")] = "",
     worker_id: Annotated[
         str,
@@ -115,7 +113,7 @@ def lookup_worker(
     Each request is answered exactly once, until SIGTERM. 200 with the members that the reply takes is FOUND, 404
     NOT_FOUND, anything else after all attempts FAILED. While the HTTP service as a whole is down, requests wait.
     """
-    check_given(bootstrap_servers=bootstrap_servers, url=url)
+    check_given(url=url)
     created_as = new_topics.replication()
     reference = services.chosen(context, LOOKUPS.get(service, service))
     plan = _lookup_of(reference, lookup)
@@ -143,20 +141,20 @@ def lookup_worker(
     with tempfile.TemporaryDirectory(prefix="moneystate-lookups-") as scratch:
         config = WorkerConfig(
             lookup=plan,
-            bootstrap_servers=bootstrap_servers,
-            group=group_id or f"{topic_prefix}{plan.name.replace('_', '-')}-worker",
+            bootstrap_servers=cluster.bootstrap_servers,
+            group=group_id or f"{cluster.topic_prefix}{plan.name.replace('_', '-')}-worker",
             worker_id=worker_id or uuid.uuid4().hex,
-            requests=topic_prefix + requests,
-            results=topic_prefix + replies,
+            requests=cluster.topic_prefix + requests,
+            results=cluster.topic_prefix + replies,
             data=_path(index) or Path(scratch) / "index",
             service=http_service,
             policy=policy,
-            extra=kafka_flags.settings(),
+            extra=cluster.settings(),
             rate_limit=rate_limit or None,
             breaker_threshold=breaker_threshold,
             from_requests=read.get(REQUESTS),
             from_results=read.get(REPLIES),
-            to_results=writers(by_topic, [replies], topic_prefix, registry, reference).get(0),
+            to_results=writers(by_topic, [replies], cluster.topic_prefix, registry, reference).get(0),
         )
         wanted = [
             TopicSpec(config.requests, new_topics.topic_partitions),
@@ -164,7 +162,7 @@ def lookup_worker(
         ]
 
         def ensure() -> None:
-            ensure_topics(admin_client(bootstrap_servers, config.extra), wanted, create_topics, created_as)
+            ensure_topics(admin_client(cluster.bootstrap_servers, config.extra), wanted, create_topics, created_as)
 
         totals = _run(config, metrics_flags, ensure, quiet)
     if json_output:

@@ -9,19 +9,9 @@ import typer
 from moneystate import log
 from moneystate.cli import registry, services
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.flag_groups import KafkaFlags, MetricsFlags, SecurityFlags, StoreFlags
+from moneystate.cli.flag_groups import ClusterFlags, MetricsFlags, SecurityFlags, StoreFlags
 from moneystate.cli.option import DURATION, NUMBER, PATH, PATH_OR_URI, Panel, check_given, option
-from moneystate.cli.options import (
-    Announce,
-    BootstrapServers,
-    Grace,
-    Listen,
-    PlainService,
-    ReplicaFolder,
-    TopicPrefix,
-    Traces,
-    audit_target,
-)
+from moneystate.cli.options import Announce, Grace, Listen, PlainService, ReplicaFolder, Traces, audit_target
 from moneystate.cli.tracing import check_traces
 from moneystate.errors import SavepointError
 from moneystate.replica.files import generation
@@ -42,15 +32,13 @@ def _limit(name: str, help: str) -> typer.models.OptionInfo:
 
 def serve(
     context: typer.Context,
-    bootstrap_servers: BootstrapServers,
     data: ReplicaFolder,
-    kafka_flags: KafkaFlags,
+    cluster: ClusterFlags,
     security_flags: SecurityFlags,
     metrics_flags: MetricsFlags,
     store_flags: StoreFlags,
     listen: Listen = DEFAULT_LISTEN,
     announce: Announce = "",
-    topic_prefix: TopicPrefix = "",
     service: PlainService = "",
     from_snapshot: Annotated[
         str,
@@ -125,17 +113,17 @@ def serve(
     A replica follows the state's changelog and answers at any version that it still has. The command ends with code 0
     after SIGTERM, once running calls have been answered. See docs/queries.md.
     """
-    check_given(bootstrap_servers=bootstrap_servers, data=data)
+    check_given(data=data)
     if traces:
         check_traces()
     reference = services.chosen(context, service)
     options = ServeOptions(
-        bootstrap_servers=bootstrap_servers,
+        bootstrap_servers=cluster.bootstrap_servers,
         data=data,
         listen=listen,
         announced=announce,
         from_snapshot=_snapshot(from_snapshot, data, reference, store_flags),
-        topic_prefix=topic_prefix,
+        topic_prefix=cluster.topic_prefix,
         history_ms=parse_ms(history, "--history"),
         history_versions=history_versions or None,
         follow_lineage=lineage,
@@ -145,7 +133,7 @@ def serve(
         metrics_host=metrics_flags.metrics_host,
         traces=traces,
         page_token_key=page_token_key,
-        kafka_config=kafka_flags.settings(),
+        kafka_config=cluster.settings(),
         security=Security(
             *security_flags.given(), audit_log, scopes
         ),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import typer
 
 from moneystate.cli import registry, services
-from moneystate.cli.flag_groups import KafkaFlags
+from moneystate.cli.flag_groups import ClusterFlags
 from moneystate.kafka.client import check_reachable
 from moneystate.ports.service import JobSpec
 
@@ -19,9 +19,9 @@ class Reached(NamedTuple):
     settings: dict[str, str]
 
 
-def reach(context: typer.Context, bootstrap_servers: str, service: str, kafka_flags: KafkaFlags) -> Reached:
+def reach(context: typer.Context, cluster: ClusterFlags, service: str) -> Reached:
     """Raises BrokerError if no broker answers, and ConfigError."""
     job = registry.chosen(services.chosen(context, service)).job({})
-    settings = kafka_flags.settings()
-    check_reachable(bootstrap_servers, settings)
+    settings = cluster.settings()
+    check_reachable(cluster.bootstrap_servers, settings)
     return Reached(job, settings)

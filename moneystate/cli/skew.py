@@ -11,9 +11,9 @@ from rich.console import Console
 
 from moneystate.api.json_topic import AVRO
 from moneystate.cli import services
-from moneystate.cli.flag_groups import FormatFlags, KafkaFlags
+from moneystate.cli.flag_groups import ClusterFlags, FormatFlags
 from moneystate.cli.option import NUMBER, Panel, option
-from moneystate.cli.options import BootstrapServers, Json, KeyGroups, PlainService, Quiet, TopicPrefix
+from moneystate.cli.options import Json, KeyGroups, PlainService, Quiet
 from moneystate.cli.tables import print_table
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import ConfigError
@@ -69,15 +69,13 @@ class Report:
 def skew(
     context: typer.Context,
     topic: TopicName,
-    bootstrap_servers: BootstrapServers,
-    kafka_flags: KafkaFlags,
+    cluster: ClusterFlags,
     format_flags: FormatFlags,
     key: KeyPath = "",
     key_groups: KeyGroups = 64,
     simulate: Simulate = "4,16,64",
     sample: Records = SAMPLE,
     service: PlainService = "",
-    topic_prefix: TopicPrefix = "",
     quiet: Quiet = False,
     json_output: Json = False,
 ) -> None:
@@ -89,12 +87,12 @@ def skew(
     simulated = _numbers(simulate)
     values = format_flags.by_topic([topic]).get(topic, AVRO)
     keys = _keys(key, values, services.chosen(context, service), format_flags.schema_registry)
-    settings = kafka_flags.settings()
-    check_reachable(bootstrap_servers, settings)
-    seen = look_at(bootstrap_servers, settings, topic_prefix + topic)
+    settings = cluster.settings()
+    check_reachable(cluster.bootstrap_servers, settings)
+    seen = look_at(cluster.bootstrap_servers, settings, cluster.topic_prefix + topic)
     with WorkProgress(quiet) as progress:
         taken = read_sample(
-            bootstrap_servers, settings, seen, keys, sample,
+            cluster.bootstrap_servers, settings, seen, keys, sample,
             lambda done, total: progress.show("records read", done, total),
         )  # fmt: skip
     report = Report(seen, taken, key_groups, simulated, is_whole=seen.load().total <= sample)

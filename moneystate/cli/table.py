@@ -20,9 +20,9 @@ from moneystate.api import iso_time
 from moneystate.cli import services
 from moneystate.cli.command import add, new_group
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.flag_groups import KafkaFlags, MetricsFlags, NewTopicFlags
+from moneystate.cli.flag_groups import ClusterFlags, MetricsFlags, NewTopicFlags
 from moneystate.cli.option import flagged
-from moneystate.cli.options import BootstrapServers, Json, Quiet, TopicPrefix
+from moneystate.cli.options import Json, Quiet
 from moneystate.cli.table_options import (
     AllowDeletes,
     CreateTopic,
@@ -97,17 +97,18 @@ class Place:
         return check_topic(admin, self.name)
 
 
-def _place(
-    bootstrap_servers: BootstrapServers,
-    topic: Topic,
-    kafka_flags: KafkaFlags,
-    new_topics: NewTopicFlags,
-    topic_prefix: TopicPrefix = "",
-    create_topic: CreateTopic = False,
-) -> Place:
-    settings = kafka_flags.settings()
+def _place(topic: Topic, cluster: ClusterFlags, new_topics: NewTopicFlags, create_topic: CreateTopic = False) -> Place:
+    settings = cluster.settings()
     copies = new_topics.replication()
-    return Place(bootstrap_servers, settings, topic, topic_prefix, create_topic, new_topics.topic_partitions, copies)
+    return Place(
+        cluster.bootstrap_servers,
+        settings,
+        topic,
+        cluster.topic_prefix,
+        create_topic,
+        new_topics.topic_partitions,
+        copies,
+    )
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ import typer
 from rich.console import Console
 
 from moneystate.cli.command import add, new_group
-from moneystate.cli.flag_groups import KafkaFlags
+from moneystate.cli.flag_groups import ClusterFlags
 from moneystate.cli.option import Panel, flagged, option
-from moneystate.cli.options import ApplicationId, BootstrapServers, Json, PlainService, TopicPrefix
+from moneystate.cli.options import ApplicationId, Json, PlainService
 from moneystate.cli.service_broker import reach
 from moneystate.cli.tables import Cell, print_table
 from moneystate.kafka.transaction_log import Transaction
@@ -26,16 +26,11 @@ app = new_group("transactions", "Kafka transactions of an application.")
 
 
 def _application(
-    context: typer.Context,
-    bootstrap_servers: BootstrapServers,
-    kafka_flags: KafkaFlags,
-    service: PlainService = "",
-    topic_prefix: TopicPrefix = "",
-    application_id: ApplicationId = "",
+    context: typer.Context, cluster: ClusterFlags, service: PlainService = "", application_id: ApplicationId = ""
 ) -> Application:
-    job, settings = reach(context, bootstrap_servers, service, kafka_flags)
-    chosen = application_id or job.application_id(topic_prefix)
-    return Application(bootstrap_servers, settings, chosen, topic_prefix + job.commits)
+    job, settings = reach(context, cluster, service)
+    chosen = application_id or job.application_id(cluster.topic_prefix)
+    return Application(cluster.bootstrap_servers, settings, chosen, cluster.topic_prefix + job.commits)
 
 
 def _list(application: Application, json_output: Json = False) -> None:

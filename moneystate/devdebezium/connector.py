@@ -91,8 +91,8 @@ class Connector:
 
 
 def _created(group: str, partitions: int) -> dict[str, str]:
-    """Says how Connect makes the topics of a group: otherwise only the number of replicas would be taken from the
-    default group."""
+    """Says how Connect makes the topics of a group. Only the number of replicas would be taken from the default
+    group."""
     settings = {
         "replication.factor": "1",
         "partitions": str(partitions),
