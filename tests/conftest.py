@@ -29,6 +29,7 @@ TESTS = Path(__file__).resolve().parent
 # First, so that several processes end at about the same time: minutes each, then all that starts the whole job.
 LONGEST = (
     "services/test_live.py",
+    "services/test_local.py",
     "test_tutorial.py",
     "demo/test_service_demos.py",
     "job/test_crash.py",

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import services.enrichment.job
 from moneystate.cli.main import main as moneystate
@@ -50,5 +52,13 @@ class Poisoned:
 def main() -> None:
     """`tests.job.warm` runs it, in a process that does nothing else."""
     logic, poison = int(sys.argv.pop(1)), sys.argv.pop(1)
-    vars(services.enrichment.job).update(LOGIC_VERSION=logic, Enrichment=partial(Poisoned, poison.encode()))
-    moneystate()
+    with poisoned(logic, poison):
+        moneystate()
+
+
+@contextmanager
+def poisoned(logic: int, poison: str) -> Iterator[None]:
+    """Replaces the logic in this process."""
+    other = {"LOGIC_VERSION": logic, "Enrichment": partial(Poisoned, poison.encode())}
+    with patch.dict(vars(services.enrichment.job), other):
+        yield

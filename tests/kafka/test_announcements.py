@@ -26,6 +26,11 @@ FAR = Announcement("query.test:8484", STATE, "stock", "there", True)
 PAGE = Announcement("query.test:9100", METRICS, "stock", "there", False)
 
 
+@pytest.fixture
+def cluster(memory_cluster: Cluster) -> Cluster:
+    return memory_cluster
+
+
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
 

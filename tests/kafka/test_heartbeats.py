@@ -8,10 +8,15 @@ from confluent_kafka.admin import AdminClient
 
 from moneystate.errors import BrokerError
 from moneystate.kafka.heartbeats import Heartbeats
-from tests.kafka.logs import FLUSH_S, Cluster
+from tests.kafka.logs import FLUSH_S, Cluster, new_consumer
 from tests.reference.kafka_log import read_log
 
 AFTER_S = 4.0
+
+
+@pytest.fixture
+def cluster(memory_cluster: Cluster) -> Cluster:
+    return memory_cluster
 
 
 def heartbeats(cluster: Cluster, topic: str) -> Heartbeats:
@@ -19,7 +24,9 @@ def heartbeats(cluster: Cluster, topic: str) -> Heartbeats:
 
 
 def values(cluster: Cluster, topic: str, partition: int) -> list[bytes | None]:
-    return [r.value for r in read_log(cluster.bootstrap_servers, [topic], "")[0] if r.partition == partition]
+    return [
+        r.value for r in read_log(cluster.bootstrap_servers, [topic], make=new_consumer)[0] if r.partition == partition
+    ]
 
 
 def test_a_quiet_partition_gets_one_each_time_and_a_busy_one_none(cluster: Cluster) -> None:

@@ -96,6 +96,15 @@ class Running:
         until(lambda: condition() or not self._thread.is_alive(), lambda: f"not {description}:\n{self.err()}", RUN_S)
         assert self._thread.is_alive(), f"ended before {description}:\n{self.err()}"
 
+    def check(self) -> None:
+        """Raises AssertionError if it has ended."""
+        assert self._thread.is_alive(), self.err()
+
+    def end(self) -> None:
+        """Waits for its end."""
+        self._thread.join(RUN_S)
+        assert not self._thread.is_alive(), self.err()
+
     def stop(self) -> Finished:
         """As SIGTERM does it."""
         until(lambda: signal.SIGTERM in self._handlers, self.err, RUN_S)
@@ -103,7 +112,7 @@ class Running:
         return self.finish()
 
     def finish(self) -> Finished:
-        self._thread.join(RUN_S)
+        self.end()
         assert self._done, self.err()
         return self._done[0]
 

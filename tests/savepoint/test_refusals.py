@@ -15,6 +15,7 @@ from moneystate.errors import ConfigError, DrainedError, MarkerError, SavepointE
 from moneystate.savepoint.format import Savepoint
 from moneystate.spark.initial import check_fits, check_origin, check_same, note_of, start_plan
 from tests.job.harness import Setup
+from tests.local.in_memory import InMemory
 from tests.savepoint.make import JOB, empty_savepoint, plan_at
 
 CHECKPOINT = 4
@@ -115,7 +116,8 @@ def plan(setup: Setup, folder: Path, offsets: str = "") -> dict[str, int]:
     return {f"{topic}/{n}": planned.end for (topic, n), planned in start.partitions.items()}
 
 
-def test_offsets_of_other_topics_have_to_be_given_for_every_partition(setup: Setup) -> None:
+def test_offsets_of_other_topics_have_to_be_given_for_every_partition(in_memory: InMemory) -> None:
+    setup = in_memory
     setup.create_inputs(1)
     offsets = {(topic, 0): 5 for topic in INPUTS}
     folder = empty_savepoint(setup.folder / "savepoint", plan=plan_at(offsets, dict.fromkeys(INPUTS, "another id")))
@@ -129,7 +131,8 @@ def test_offsets_of_other_topics_have_to_be_given_for_every_partition(setup: Set
         plan(setup, folder, str(given))
 
 
-def test_history_without_offsets_needs_them_and_missing_topics_are_named(setup: Setup) -> None:
+def test_history_without_offsets_needs_them_and_missing_topics_are_named(in_memory: InMemory) -> None:
+    setup = in_memory
     folder = empty_savepoint(setup.folder / "savepoint", plan=None)
     with pytest.raises(SetupError):
         plan(setup, folder)
@@ -138,11 +141,12 @@ def test_history_without_offsets_needs_them_and_missing_topics_are_named(setup: 
         plan(setup, folder)
 
 
-def test_a_refused_start_leaves_no_checkpoint_and_no_topic(setup: Setup) -> None:
+def test_a_refused_start_leaves_no_checkpoint_and_no_topic(in_memory: InMemory) -> None:
+    setup = in_memory
     setup.create_inputs(2)
     folder = empty_savepoint(setup.folder / "savepoint")
     before = setup.topics()
-    done = setup.refused("--initial-state", str(folder), "--bound", "1s", deadline_s=60)
+    done = setup.refused("--initial-state", str(folder), "--bound", "1s")
     assert done.code == CHECKPOINT
     assert "bound_ms" in done.err
     assert not setup.checkpoint.exists()
