@@ -25,11 +25,13 @@ TEST_BODY: Final = b'{"test":true}'
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """A message to send. `run` 0: a test, which has one attempt and no outcome."""
+    """A message to send. `run` 0: a test, which has one attempt and no outcome; `place`: the offset of its first
+    delivery."""
 
     message: Message
     run: int
     command_id: str
+    place: int = 0
 
 
 class CommandReader:
@@ -61,11 +63,11 @@ class CommandReader:
         known = self._deliveries(partition, {member for _, its in wanted for member in its.members})
         taken: set[str] = set()
         for command, its in wanted:
-            members = [known[name] for name in its.members if name in known]
+            members = [known[name][1] for name in its.members if name in known]
             if its.webhook_id in taken or len(members) < len(its.members) or not _may(command, members):
                 continue  # retention has taken it, or it belongs to others
             taken.add(its.webhook_id)
-            yield Again(_message(its, members), its.run + 1, command.command_id)
+            yield Again(_message(its, members), its.run + 1, command.command_id, known[its.members[0]][0])
         for test in (one for one in commands if isinstance(one, SendTest)):
             if test.command_id not in chronicle.attempted:
                 yield Again(_test(test), 0, test.command_id)
@@ -76,15 +78,16 @@ class CommandReader:
         taken = (one for one in records if isinstance(one, Cut | Attempt | Ended | Redelivered))
         return chronicle_of(taken, endpoints)
 
-    def _deliveries(self, partition: int, ids: set[str]) -> dict[str, Delivery]:
+    def _deliveries(self, partition: int, ids: set[str]) -> dict[str, tuple[int, Delivery]]:
+        """With their offsets."""
         known = {}
-        for _, value in self.topics.values(self.deliveries, partition, 0) if ids else ():
+        for offset, value in self.topics.values(self.deliveries, partition, 0) if ids else ():
             try:
                 one = self.reader.read(value)
             except NotADelivery:
                 continue
             if one.delivery_id in ids:
-                known[one.delivery_id] = one
+                known[one.delivery_id] = offset, one
         return known
 
 

@@ -123,10 +123,11 @@ class Dispatcher:
 
     # Deliveries
 
-    def take(self, delivery: Delivery, routed_ms: int, now_ms: int) -> None:
-        """A record of `deliveries`, whose rows have been given. `routed_ms`: when the router wrote it."""
+    def take(self, delivery: Delivery, place: int, routed_ms: int, now_ms: int) -> None:
+        """A record of `deliveries`, whose rows have been given. `place`: its offset; `routed_ms`: when the router wrote
+        it."""
         queue = self._queue(delivery.endpoint_id)
-        one = Queued(Message(delivery.delivery_id, [delivery], None), routed_ms)
+        one = Queued(Message(delivery.delivery_id, [delivery], None), place, routed_ms)
         one.paused_base_ms = queue.paused_ms(now_ms)
         self._admit(queue, one, now_ms)
 
@@ -139,7 +140,7 @@ class Dispatcher:
             row = queue.subscriptions.get(one.subscription_id)
             one.lane = lane_of(first, row)
             size = len(envelope(first)) if is_forming(one, row) else 0
-            ordered.append((first.sequence, size, one))
+            ordered.append((one.place, size, one))
             one.message = None
         for _, size, one in sorted(ordered, key=lambda its: its[0]):
             self._restore(one, size, now_ms)
@@ -156,14 +157,14 @@ class Dispatcher:
         else:
             self._enqueue(queue, one, row, envelope_bytes, now_ms)
 
-    def redeliver(self, message: Message, run: int, command_id: str, now_ms: int) -> None:
-        """Another run of a message that has ended. Its rows have been given."""
+    def redeliver(self, message: Message, place: int, run: int, command_id: str, now_ms: int) -> None:
+        """Another run of a message that has ended. Its rows have been given. `place`: of its first member."""
         queue = self._queue(message.members[0].endpoint_id)
         if message.webhook_id in queue.queued:
             return  # another command has sent it again
-        one = Queued(message, now_ms, run, due_ms=now_ms, paused_base_ms=queue.paused_ms(now_ms))
-        place = one.webhook_id, queue.endpoint_id, one.subscription_id
-        self.changes.log.append(Redelivered(*place, run, now_ms, command_id))
+        one = Queued(message, place, now_ms, run, due_ms=now_ms, paused_base_ms=queue.paused_ms(now_ms))
+        names = one.webhook_id, queue.endpoint_id, one.subscription_id
+        self.changes.log.append(Redelivered(*names, run, now_ms, command_id))
         self._admit(queue, one, now_ms)
 
     def _admit(self, queue: EndpointQueue, one: Queued, now_ms: int) -> None:
@@ -181,7 +182,7 @@ class Dispatcher:
 
     def tested(self, message: Message, answer: Answer, now_ms: int) -> None:
         """The attempt of a test message, which has no outcome."""
-        self._log_attempt(self._queue(message.members[0].endpoint_id), Queued(message, now_ms, 0), answer, now_ms)
+        self._log_attempt(self._queue(message.members[0].endpoint_id), Queued(message, 0, now_ms, 0), answer, now_ms)
 
     # Sending
 
@@ -315,8 +316,8 @@ class Dispatcher:
             self._unload(one)
 
     def _end(self, queue: EndpointQueue, one: Queued, outcome: Outcome, now_ms: int, why: str = "") -> None:
-        place = one.webhook_id, queue.endpoint_id, one.subscription_id
-        self.changes.log.append(Ended(*place, one.run, outcome, now_ms, one.attempts, why))
+        names = one.webhook_id, queue.endpoint_id, one.subscription_id
+        self.changes.log.append(Ended(*names, one.run, outcome, now_ms, one.attempts, why))
         if outcome in (Outcome.DEAD, Outcome.OVERFLOW):
             ended = one.webhook_id, one.run, outcome, now_ms, one.attempts
             problem = one.problem or why
@@ -332,7 +333,7 @@ class Dispatcher:
         """A batch of deliveries that have waited for it."""
         messages = [one.message or self.load(one.webhook_id) for one in members]
         message = Message(self.new_id(), [its.members[0] for its in messages], row.format)
-        made = Queued(message, members[0].routed_ms, due_ms=now_ms)
+        made = Queued(message, members[0].place, members[0].routed_ms, due_ms=now_ms)
         made.lane, made.paused_base_ms = members[0].lane, members[0].paused_base_ms
         self._cut(queue, made, now_ms)
         for one in members:
@@ -343,9 +344,9 @@ class Dispatcher:
     def _cut(self, queue: EndpointQueue, made: Queued, now_ms: int, replaces: str = "") -> None:
         """A batch is sent once its cut is committed."""
         assert made.format is not None
-        place = made.webhook_id, queue.endpoint_id, made.subscription_id
+        names = made.webhook_id, queue.endpoint_id, made.subscription_id
         ids = [one.delivery_id for one in made.loaded.members]
-        self.changes.log.append(Cut(*place, made.format.value, ids, now_ms, replaces))
+        self.changes.log.append(Cut(*names, made.format.value, ids, now_ms, replaces))
         self.changes.cuts.append((queue.endpoint_id, made.webhook_id))
         self._store(made, now_ms)
 
@@ -354,8 +355,10 @@ class Dispatcher:
         sizes = halves(one.members)
         assert sizes is not None
         message, made = one.loaded, []
-        for part in (message.members[: sizes[0]], message.members[sizes[0] :]):
-            half = Queued(Message(self.new_id(), part, message.format), one.routed_ms, one.run, due_ms=now_ms)
+        for start, end in ((0, sizes[0]), (sizes[0], one.members)):
+            its = Message(self.new_id(), message.members[start:end], message.format)
+            # Offsets grow, so this is at most that of its first member, and above those of all before it.
+            half = Queued(its, one.place + start, one.routed_ms, one.run, due_ms=now_ms)
             half.lane, half.paused_base_ms = one.lane, one.paused_base_ms
             self._cut(queue, half, now_ms, one.webhook_id)
             made.append(half)

@@ -4,6 +4,7 @@ The key is the webhook-id, or the id of a delivery that waits for its batch. A t
 value is a JSON object:
 
     webhookId, endpointId, subscriptionId
+    place                                   the offset of its first delivery in `deliveries`
     run, attempts, due                      as in `Queued`; times are ms
     routed                                  when the router wrote the first of its deliveries, in ms
     paused                                  for how long its endpoint was paused since it came, when this was written
@@ -41,12 +42,14 @@ PART_BYTES: Final = 500_000  # a record has at most so many bytes of members, un
 class Queued:
     """A message that is not delivered yet. `message` None: its members are only in the store of its worker.
 
-    `lane`: messages of a lane are sent one after another; empty: no order; `routed_ms`: when the router wrote it;
+    `place`: the offset of its first member in `deliveries`, by which messages are in order; `lane`: messages of a lane
+    are sent one after another; empty: no order; `routed_ms`: when the router wrote it;
     `paused_base_ms`: for how long its queue had been paused when it came; `is_stored`: it stands in `delivery-pending`;
     `is_committed`: that is committed, so that its members can be read again.
     """
 
     message: Message | None
+    place: int
     routed_ms: int
     run: int = 1
     attempts: int = 0
@@ -112,8 +115,9 @@ def to_records(queued: Queued, paused_ms: int) -> dict[str, bytes]:
     first, *others = _parts(message.members)
     content = {
         "webhookId": message.webhook_id, "endpointId": queued.endpoint_id, "subscriptionId": queued.subscription_id,
-        "run": queued.run, "attempts": queued.attempts, "due": queued.due_ms, "routed": queued.routed_ms,
-        "paused": paused_ms - queued.paused_base_ms, "format": None if message.format is None else message.format.value,
+        "place": queued.place, "run": queued.run, "attempts": queued.attempts, "due": queued.due_ms,
+        "routed": queued.routed_ms, "paused": paused_ms - queued.paused_base_ms,
+        "format": None if message.format is None else message.format.value,
         "cut": queued.is_cut, "parts": 1 + len(others), "members": _encoded(first),
     }  # fmt: skip
     records = {message.webhook_id: _json(content)}
@@ -133,14 +137,14 @@ def from_records(webhook_id: str, read: Callable[[str], bytes | None], reader: D
             members += _members(_content(read(key)), reader)
         format = None if content["format"] is None else Format(content["format"])
         message = Message(webhook_id, members, format)
-        run, attempts, due_ms, routed_ms, paused_ms = (
-            int(content[name]) for name in ("run", "attempts", "due", "routed", "paused")
+        place, run, attempts, due_ms, routed_ms, paused_ms = (
+            int(content[name]) for name in ("place", "run", "attempts", "due", "routed", "paused")
         )
         if not members or content["webhookId"] != webhook_id:
             raise ValueError
     except (ValueError, LookupError, TypeError, RecursionError, NotADelivery):
         raise NotARecord("it is no pending delivery") from None
-    one = Queued(message, routed_ms, run, attempts, due_ms, -paused_ms, is_cut=bool(content["cut"]))
+    one = Queued(message, place, routed_ms, run, attempts, due_ms, -paused_ms, is_cut=bool(content["cut"]))
     one.is_stored = one.is_committed = True
     return one
 

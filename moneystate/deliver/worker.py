@@ -317,7 +317,7 @@ class Worker:
                 own.position = offset + 1
                 if delivery is not None:
                     self._introduce(own.dispatcher, delivery, now_ms)
-                    own.dispatcher.take(delivery, routed_ms, now_ms)
+                    own.dispatcher.take(delivery, offset, routed_ms, now_ms)
 
     def _knows(self, delivery: Delivery | None) -> bool:
         """Whether the rows of a delivery have been read. None: it is no delivery."""
@@ -357,7 +357,7 @@ class Worker:
         for one in again:
             if one.run:
                 self._introduce(own.dispatcher, one.message.members[0], now_ms)
-                own.dispatcher.redeliver(one.message, one.run, one.command_id, now_ms)
+                own.dispatcher.redeliver(one.message, one.place, one.run, one.command_id, now_ms)
             else:
                 self.sender.connections.used += 1
                 self._start(self._test(own.dispatcher, one.message))

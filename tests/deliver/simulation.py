@@ -119,7 +119,7 @@ class Story:
     def _tick(self) -> None:
         self._pass_time()
         for delivery in self.deliveries[self.taken : self.taken + self.random.randrange(4)]:
-            self.worker.take(delivery, delivery.time_ms, self.now_ms)
+            self.worker.take(delivery, self.taken, delivery.time_ms, self.now_ms)
             self.taken += 1
         self._delete()
         if len(self.commands) < MOST_COMMANDS - 1 and self.random.random() < COMMAND:
@@ -174,7 +174,7 @@ class Story:
         if self.obeying is None:
             return
         for one in self.reader.meant(0, self.commands[self.obeyed : self.obeying]):
-            self.worker.redeliver(one.message, one.run, one.command_id, self.now_ms)
+            self.worker.redeliver(one.message, one.place, one.run, one.command_id, self.now_ms)
         self.obeyed, self.obeying = self.obeying, None
 
     def _send(self, endpoint: Endpoint, one: Queued) -> None:

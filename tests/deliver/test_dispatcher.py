@@ -53,7 +53,7 @@ def story(seed: int) -> Story:
         deliveries.append(
             delivery(
                 delivery_id=f"msg_{n}", endpoint_id=its.endpoint_id, subscription_id=subscription_id,
-                event_id=f"{'bad' if rng.random() < 0.2 else 'fine'}-{n}", sequence=f"{n:06d}",
+                event_id=f"{'bad' if rng.random() < 0.2 else 'fine'}-{n}", sequence=f"{rng.random():.6f}",
                 tenant=rng.choice(["a", "b"]), time_ms=T + n, body=LARGE if rng.random() < 0.05 else b"{}",
             )
         )  # fmt: skip
@@ -101,7 +101,7 @@ def commit(made: Dispatcher, now_ms: int = T) -> list[Ended]:
 
 def test_a_delivery_that_is_sent_before_the_first_commit_is_never_pending() -> None:
     made = worker()
-    made.take(number(1), T, T)
+    made.take(number(1), 1, T, T)
     [one] = sent(made, T)
     made.answered(one, OK, T + 5)
     changes = made.collect(T)
@@ -112,7 +112,7 @@ def test_a_delivery_that_is_sent_before_the_first_commit_is_never_pending() -> N
 def test_a_paused_endpoint_keeps_its_deliveries_and_their_age_stands() -> None:
     row = Endpoint("e1", "acme", "https://x", is_paused=True)
     made = worker(row, bounds=Bounds(max_age_ms=10_000))
-    made.take(number(1), T, T)
+    made.take(number(1), 1, T, T)
     assert (sent(made, T), made.next_ms()) == ([], None)
     later = T + 1_000_000
     made.endpoint_row("e1", Endpoint("e1", "acme", "https://x"), 2, later)
@@ -128,14 +128,14 @@ def test_what_is_pending_of_a_deleted_endpoint_or_subscription_is_cancelled() ->
     batched = Subscription("s1", "e1", "acme", Mode.BATCH)
     for its in (None, batched):
         made = worker(its=its)
-        made.take(number(1), T, T)
+        made.take(number(1), 1, T, T)
         commit(made)
         made.endpoint_row("e1", None, 2, T)
         assert [(one.webhook_id, one.outcome) for one in commit(made)] == [("m1", Outcome.CANCELLED)]
-        made.take(number(2), T, T)
+        made.take(number(2), 2, T, T)
         assert [(one.webhook_id, one.outcome) for one in commit(made)] == [("m2", Outcome.CANCELLED)]
         gone = worker(its=its)
-        gone.take(number(1), T, T)
+        gone.take(number(1), 1, T, T)
         gone.subscription_row("e1", "s1", None, T)
         changes = gone.collect(T)
         assert changes.pending == {}
@@ -146,7 +146,7 @@ def test_what_is_pending_of_a_deleted_endpoint_or_subscription_is_cancelled() ->
 def test_an_endpoint_with_too_much_pending_has_the_rest_as_undelivered() -> None:
     made = worker(Endpoint("e1", "acme", "https://x", is_paused=True), bounds=Bounds(most=2))
     for n in range(4):
-        made.take(number(n), T, T)
+        made.take(number(n), n, T, T)
     assert [(one.webhook_id, one.outcome) for one in commit(made)] == [
         ("m2", Outcome.OVERFLOW),
         ("m3", Outcome.OVERFLOW),
@@ -157,7 +157,7 @@ def test_a_bound_counts_the_members_of_batches_and_what_has_ended_is_free_again(
     its = Subscription("s1", "e1", "acme", Mode.BATCH, limits=Limits(max_messages=2, max_wait_ms=0))
     made = worker(its=its, bounds=Bounds(most=3))
     for n in range(4):
-        made.take(number(n), T, T)
+        made.take(number(n), n, T, T)
         sent(made, T)
     assert [(one.webhook_id, one.outcome) for one in commit(made)] == [("m3", Outcome.OVERFLOW)]
     for batch in sent(made, T):
@@ -168,8 +168,8 @@ def test_a_bound_counts_the_members_of_batches_and_what_has_ended_is_free_again(
 
 def test_retry_after_holds_the_endpoint_and_costs_no_attempt() -> None:
     made = worker(Endpoint("e1", "acme", "https://x", max_in_flight=1))
-    made.take(number(1), T, T)
-    made.take(number(2), T, T)
+    made.take(number(1), 1, T, T)
+    made.take(number(2), 2, T, T)
     [one] = sent(made, T)
     made.answered(one, Answer(429, 5, "7"), T)
     assert sent(made, T + 6_999) == []
@@ -180,7 +180,7 @@ def test_retry_after_holds_the_endpoint_and_costs_no_attempt() -> None:
 def test_a_rate_is_kept() -> None:
     made = worker(Endpoint("e1", "acme", "https://x", max_in_flight=1_000, rate_per_second=10.0))
     for n in range(100):
-        made.take(number(n), T, T)
+        made.take(number(n), n, T, T)
     times = [now for now in range(T, T + 2_000, 5) for _ in sent(made, now)]
     assert len(times) in (19, 20)
     assert all(later - earlier >= 100 for earlier, later in itertools.pairwise(times))
@@ -189,7 +189,7 @@ def test_a_rate_is_kept() -> None:
 def test_an_open_breaker_lets_probes_through_one_by_one_and_its_closing_makes_all_due() -> None:
     made = worker()
     for n in range(20):
-        made.take(number(n), T, T)
+        made.take(number(n), n, T, T)
     for one in sent(made, T):
         made.answered(one, FAILS, T)
     queue = made.endpoints["e1"]
@@ -216,7 +216,7 @@ def test_an_open_breaker_lets_probes_through_one_by_one_and_its_closing_makes_al
 
 def test_a_disabled_endpoint_waits_for_a_newer_row() -> None:
     made = worker()
-    made.take(number(1), T, T)
+    made.take(number(1), 1, T, T)
     [one] = sent(made, T)
     made.answered(one, Answer(410, 5), T)
     assert made.endpoints["e1"].breaker.status is Status.DISABLED
@@ -228,7 +228,7 @@ def test_a_disabled_endpoint_waits_for_a_newer_row() -> None:
 
 def test_a_disabled_endpoint_is_resumed_for_its_owner() -> None:
     made = worker()
-    made.take(number(1), T, T)
+    made.take(number(1), 1, T, T)
     [one] = sent(made, T)
     made.answered(one, Answer(410, 5), T)
     made.resume("e1", "other", T + 10)
@@ -249,14 +249,14 @@ def test_a_worker_that_takes_over_goes_on_slowly_where_a_breaker_has_just_closed
     _, breaker = statuses.from_json(statuses.to_json("e1", Breaker(closed_at_ms=T), T))
     made.status("e1", breaker)
     for n in range(20):
-        made.take(number(n), T, T)
+        made.take(number(n), n, T, T)
     assert [len(sent(made, T + its)) for its in (0, 500, 1_000, 1_400)] == [1, 0, 1, 0]
 
 
 def test_a_redelivery_is_another_run_of_the_same_message() -> None:
     made = worker()
     message = Message("m1", [number(1)], None)
-    made.redeliver(message, 2, "c1", T)
+    made.redeliver(message, 1, 2, "c1", T)
     [one] = sent(made, T)
     made.answered(one, OK, T)
     assert [(one.run, one.outcome) for one in commit(made)] == [(2, Outcome.DELIVERED)]
@@ -265,7 +265,7 @@ def test_a_redelivery_is_another_run_of_the_same_message() -> None:
 def test_a_batch_that_is_too_large_is_sent_in_halves_under_ids_of_their_own() -> None:
     made = worker(its=Subscription("s1", "e1", "acme", Mode.BATCH, limits=Limits(max_messages=4)))
     for n in range(4):
-        made.take(number(n), T, T)
+        made.take(number(n), n, T, T)
     assert sent(made, T) == []
     commit(made)
     [whole] = sent(made, T)
@@ -278,17 +278,16 @@ def test_a_batch_that_is_too_large_is_sent_in_halves_under_ids_of_their_own() ->
 
 
 def test_a_pending_delivery_is_read_as_it_was_written() -> None:
-    one = Queued(Message("b1", [number(1), number(2)], Format.NDJSON), T - 1, 2, 3, T + 5, 7)
+    one = Queued(Message("b1", [number(1), number(2)], Format.NDJSON), 77, T - 1, 2, 3, T + 5, 7)
     again = from_records("b1", to_records(one, 17).get, READER)
-    assert (again.message, again.routed_ms, again.run, again.attempts, again.due_ms, again.paused_base_ms) == (
-        one.message, T - 1, 2, 3, T + 5, -10,
-    )  # fmt: skip
+    assert (again.message, again.place, again.routed_ms) == (one.message, 77, T - 1)
+    assert (again.run, again.attempts, again.due_ms, again.paused_base_ms) == (2, 3, T + 5, -10)
     its = number(1)
     wanted = (
-        b'{"webhookId":"m1","endpointId":"e1","subscriptionId":"s1","run":1,"attempts":0,"due":0,"routed":9,"paused":0,'
+        b'{"webhookId":"m1","endpointId":"e1","subscriptionId":"s1","place":4,"run":1,"attempts":0,"due":0,"routed":9,"paused":0,'
         b'"format":null,"cut":false,"parts":1,"members":["' + base64.b64encode(its.record) + b'"]}'
     )
-    assert to_records(Queued(Message("m1", [its], None), 9, is_cut=False), 0) == {"m1": wanted}
+    assert to_records(Queued(Message("m1", [its], None), 4, 9, is_cut=False), 0) == {"m1": wanted}
     for damaged in (None, b"", b"[]", wanted.replace(b"w", b"!"), wanted.replace(b'"parts":1', b'"parts":2')):
         with pytest.raises(NotARecord):
             from_records("m1", {"m1": damaged}.get, READER)
@@ -298,7 +297,7 @@ def test_a_pause_counts_for_what_was_pending_in_it_also_over_a_takeover() -> Non
     paused, going = (Endpoint("e1", "acme", "https://x", is_paused=its) for its in (True, False))
     bounds = Bounds(max_age_ms=10_000)
     made = worker(paused, bounds=bounds)
-    made.take(number(1), T, T)
+    made.take(number(1), 1, T, T)
     changes = made.collect(T)
     heir = worker(bounds=bounds)
     SHELVES[heir].apply(changes)
@@ -306,7 +305,7 @@ def test_a_pause_counts_for_what_was_pending_in_it_also_over_a_takeover() -> Non
     heir.restore(SHELVES[heir].left(), T + 60_000)
     heir.endpoint_row("e1", going, 2, T + 100_000, T + 90_000)
     later = delivery(delivery_id="m2", sequence="000002", time_ms=T + 90_000)
-    heir.take(later, T + 90_000, T + 100_000)
+    heir.take(later, 2, T + 90_000, T + 100_000)
     first, second = sent(heir, T + 100_000)
     assert first.age(heir.endpoints["e1"].paused_ms(T + 100_000)).paused_ms == 90_000
     assert second.age(heir.endpoints["e1"].paused_ms(T + 100_000)).paused_ms == 0
@@ -314,7 +313,7 @@ def test_a_pause_counts_for_what_was_pending_in_it_also_over_a_takeover() -> Non
 
 def test_the_halves_of_a_batch_that_was_sent_again_are_of_its_run() -> None:
     made = worker(its=Subscription("s1", "e1", "acme", Mode.BATCH))
-    made.redeliver(Message("b9", [number(1), number(2)], Format.ARRAY), 2, "c1", T)
+    made.redeliver(Message("b9", [number(1), number(2)], Format.ARRAY), 1, 2, "c1", T)
     [whole] = sent(made, T)
     made.answered(whole, Answer(413, 5), T)
     commit(made)
@@ -325,7 +324,7 @@ def test_the_halves_of_a_batch_that_was_sent_again_are_of_its_run() -> None:
 
 def test_a_single_event_that_is_sent_again_joins_no_batch() -> None:
     made = worker(its=Subscription("s1", "e1", "acme", Mode.BATCH, limits=Limits(max_wait_ms=0)))
-    made.redeliver(Message("m1", [number(1)], None), 2, "c1", T)
+    made.redeliver(Message("m1", [number(1)], None), 1, 2, "c1", T)
     [one] = sent(made, T)
     assert (one.webhook_id, one.format) == ("m1", None)
 
@@ -337,13 +336,13 @@ def test_what_is_sent_again_to_what_is_deleted_is_cancelled_and_bounds_hold_for_
             made.endpoint_row("e1", None, 2, T)
         else:
             made.subscription_row("e1", "s1", None, T)
-        made.redeliver(Message("m1", [number(1)], None), 2, "c1", T)
+        made.redeliver(Message("m1", [number(1)], None), 1, 2, "c1", T)
         assert sent(made, T) == []
         changes = made.collect(T)
         assert [type(one) for one in changes.log] == [Redelivered, Ended]
         assert [one.outcome for one in changes.log if isinstance(one, Ended)] == [Outcome.CANCELLED]
     full = worker(bounds=Bounds(most=0))
-    full.redeliver(Message("m1", [number(1)], None), 2, "c1", T)
+    full.redeliver(Message("m1", [number(1)], None), 1, 2, "c1", T)
     assert [(one.run, one.outcome) for one in commit(full)] == [(2, Outcome.OVERFLOW)]
 
 
@@ -352,7 +351,7 @@ def test_a_large_batch_is_in_several_records_and_an_attempt_changes_only_the_fir
     its = Subscription("s1", "e1", "acme", Mode.BATCH, limits=Limits(10, 5_000_000, 0))
     made = worker(its=its, bounds=NOTHING_KEPT)
     for one in members:
-        made.take(one, T, T)
+        made.take(one, int(one.delivery_id[1:]), T, T)
     sent(made, T)
     changes = made.collect(T)
     records = {key: value for key, value in changes.pending.items() if value is not None}
@@ -380,9 +379,9 @@ def test_an_endpoint_has_one_connection_when_they_are_scarce_and_all_wait_when_t
     made.endpoint_row("e2", Endpoint("e2", "acme", "https://x", max_in_flight=9), 1, T)
     made.subscription_row("e2", "s2", Subscription("s2", "e2", "acme"), T)
     for n in range(20):
-        made.take(number(n), T, T)
+        made.take(number(n), n, T, T)
         other = delivery(delivery_id=f"o{n}", sequence=f"{n:06d}", endpoint_id="e2", subscription_id="s2")
-        made.take(other, T, T)
+        made.take(other, n, T, T)
     connections = Connections(4, lambda: 0)
     first = sent(made, T, connections)
     assert [one.endpoint_id for one in first] == ["e1", "e1", "e2"]  # the third one is scarce
@@ -402,7 +401,7 @@ def test_an_endpoint_has_one_connection_when_they_are_scarce_and_all_wait_when_t
 def test_a_backlog_is_not_in_memory_once_it_is_committed() -> None:
     made = worker(Endpoint("e1", "acme", "https://x", max_in_flight=2), bounds=NOTHING_KEPT)
     for n in range(10):
-        made.take(number(n), T, T)
+        made.take(number(n), n, T, T)
     flying = sent(made, T)
     commit(made)
     queued = made.endpoints["e1"].queued.values()

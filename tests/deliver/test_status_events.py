@@ -59,7 +59,7 @@ def test_an_endpoint_that_subscribes_to_its_own_events_gets_no_endless_row_of_th
     """Its first requests fail. Each event about it becomes a delivery to it."""
     made, now_ms, requests = worker(), T, 0
     for n in range(10):
-        made.take(delivery(delivery_id=f"m{n}", sequence=f"{n:06d}"), T, T)
+        made.take(delivery(delivery_id=f"m{n}", sequence=f"{n:06d}"), n, T, T)
     kinds: list[Kind] = []
     while made.endpoints["e1"].count:
         now_ms = max(now_ms + 200, made.next_ms() or 0)
@@ -69,7 +69,7 @@ def test_an_endpoint_that_subscribes_to_its_own_events_gets_no_endless_row_of_th
         changes = made.collect(now_ms)
         made.committed(changes, now_ms)
         for event in changes.events:
-            made.take(delivery(delivery_id=f"about{len(kinds)}", sequence=f"{now_ms}"), now_ms, now_ms)
+            made.take(delivery(delivery_id=f"about{len(kinds)}", sequence=f"{now_ms}"), now_ms, now_ms, now_ms)
             kinds.append(event.kind)
         assert requests < 1_000
     assert kinds == ([Kind.OPENED, Kind.CLOSED] if failing >= 10 else [])
