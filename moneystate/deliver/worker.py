@@ -454,7 +454,8 @@ class Worker:
         if is_written:
             self._after_commit(changes, positions, assignment)
             for one in waiting:
-                one.set_result(None)
+                if not one.cancelled():
+                    one.set_result(None)
         else:
             self._drop()
             self.assignment = None

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import ssl
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+import uvloop
 from standardwebhooks import Webhook
 
 from moneystate.deliver.addresses import Addresses
@@ -197,6 +200,23 @@ def test_a_connection_is_used_again_after_an_answer_that_was_read_to_its_end() -
 
     assert asyncio.run(run("/ok")) == 1
     assert asyncio.run(run("/huge")) == 3
+
+
+@pytest.mark.parametrize("run_in", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_connections_are_counted_and_closed_after_a_request_when_they_are_scarce(run_in: Callable[..., Any]) -> None:
+    async def run() -> list[tuple[int, bool]]:
+        async with receiver() as server:
+            sender, seen = Sender(LOOPBACK, 4), []
+            for together in (1, 3, 1):
+                requests = [Request(server.url + "/ok", {}, b"{}", 5_000) for _ in range(together)]
+                await asyncio.gather(*map(sender.send, requests))
+                gc.collect()
+                seen.append((sender.connections.held, sender.connections.is_scarce))
+            await sender.close()
+            return seen
+
+    # The second time, two are scarce already when the third request begins: it closes its own.
+    assert run_in(run()) == [(1, False), (2, True), (2, True)]
 
 
 def test_the_proxy_of_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
