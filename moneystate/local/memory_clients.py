@@ -6,8 +6,8 @@
 They take the place of librdkafka's clients where `new_client` gets the log's address. So planning, reading, claims,
 markers and the sink run as they do with a broker.
 
-A consumer joins no group. It reads the partitions that it is assigned. A producer writes at once: `flush` and `poll`
-only call what waits for the delivery.
+A consumer joins no group, and has no methods for that. It reads the partitions that it is assigned. A producer writes at
+once: `flush` and `poll` only call what waits for the delivery.
 """
 
 from __future__ import annotations
@@ -78,7 +78,6 @@ class MemoryConsumer:
         self.reset = str(config.get("auto.offset.reset", "latest"))
         self.positions: dict[Place, int] = {}  # a negative one is librdkafka's number for a place in the log
         self.ends: dict[Place, int] = {}  # of those partitions of which an end was told, where that was
-        self.paused: set[Place] = set()
 
     # Assignment
 
@@ -93,7 +92,7 @@ class MemoryConsumer:
 
     def unassign(self) -> None:
         with self.log.lock:
-            self.positions, self.ends, self.paused = {}, {}, set()
+            self.positions, self.ends = {}, {}
 
     def incremental_unassign(self, partitions: Iterable[TopicPartition]) -> None:
         with self.log.lock:
@@ -101,22 +100,6 @@ class MemoryConsumer:
                 place = (tp.topic, tp.partition)
                 del self.positions[place]
                 self.ends.pop(place, None)
-                self.paused.discard(place)
-
-    def assignment(self) -> list[TopicPartition]:
-        return [TopicPartition(*place, offset) for place, offset in self.positions.items()]
-
-    def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        self.paused |= {(tp.topic, tp.partition) for tp in partitions}
-
-    def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        self.paused -= {(tp.topic, tp.partition) for tp in partitions}
-
-    def seek(self, partition: TopicPartition) -> None:
-        with self.log.lock:
-            place = (partition.topic, partition.partition)
-            self.positions[place] = partition.offset
-            self.ends.pop(place, None)
 
     def close(self) -> None:
         self.unassign()
@@ -141,7 +124,7 @@ class MemoryConsumer:
     def _take(self, most: int) -> list[Message[bytes, bytes]]:
         messages: list[Message[bytes, bytes]] = []
         for place in list(self.positions):
-            if len(messages) < most and place not in self.paused:
+            if len(messages) < most:
                 try:
                     messages += self._take_from(place, most - len(messages))
                 except KafkaException as e:
@@ -188,9 +171,6 @@ class MemoryConsumer:
         with self.log.lock:
             place = (partition.topic, partition.partition)
             return self.log.partition(*place).start, self._end(place)
-
-    def position(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        return [TopicPartition(tp.topic, tp.partition, self.positions[tp.topic, tp.partition]) for tp in partitions]
 
     def commit(self, *, offsets: Iterable[TopicPartition], asynchronous: bool = True) -> None:
         with self.log.lock:

@@ -91,7 +91,8 @@ class PartitionLog:
         """Up to `most` records from `offset` on, and the offset at which to go on."""
         end = self.stable_end() if committed else self.end
         records: list[Record] = []
-        for record in itertools.islice(self.records, self._index(offset), None):
+        for number in range(self._index(offset), len(self.records)):
+            record = self.records[number]
             if record.offset >= end:
                 break
             if len(records) == most:
@@ -136,7 +137,6 @@ class Writer:
     def __init__(self) -> None:
         self.epoch = 0
         self.transaction: Transaction | None = None
-        self.offsets: dict[str, dict[Place, int]] = {}  # of consumer groups, in the open transaction
 
 
 class MemoryLog:
@@ -233,7 +233,6 @@ class MemoryLog:
 
     def _end(self, writer: Writer, state: State) -> None:
         transaction, writer.transaction = writer.transaction, None
-        offsets, writer.offsets = writer.offsets, {}
         if transaction is None:
             raise failed(KafkaError._STATE, "there is no open transaction")
         transaction.state = state
@@ -242,7 +241,4 @@ class MemoryLog:
                 log = self.partition(topic, partition)
                 log.open.pop(transaction, None)
                 log.append(None, None, (), time.time_ns() // 1_000_000, transaction, is_marker=True)
-        if state is State.COMMITTED:
-            for group, reached in offsets.items():
-                self.groups.setdefault(group, {}).update(reached)
         self.changed.notify_all()
