@@ -6,8 +6,8 @@
 They take the place of librdkafka's clients where `new_client` gets the log's address. So planning, reading, claims,
 markers and the sink run as they do with a broker.
 
-A consumer joins no group, and has no methods for that. It reads the partitions that it is assigned. A producer writes at
-once: `flush` and `poll` only call what waits for the delivery.
+A consumer joins no group, and has no methods for that. It reads the partitions that it is assigned. A producer writes
+at once: `flush` and `poll` only call what waits for the delivery.
 """
 
 from __future__ import annotations
