@@ -1,7 +1,7 @@
 """`python -m tests.bench KIND`, of which there are backlog, apply, services, latency, scale, steady, rollups-backlog,
 rollups-queries, rollups-steady, query, bootstrap, gaps, reconciliation, stock, stock-latency, changes-latency,
 large-pool, console, maps, together, ingest, telemetry, rescale, replicas, executors, costs, start, tables,
-partitioning, delivery, deliver, sick and memory: see --help of each."""
+partitioning, delivery, delivery-latency, deliver, sick, watermill and memory: see --help of each."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from tests.bench import (
     costs,
     deliver,
     delivery,
+    delivery_latency,
     executors,
     gaps,
     ingest,
@@ -53,6 +54,7 @@ from tests.bench import (
     telemetry,
     together,
     topics,
+    watermill,
 )
 from tests.bench.backlog import Result, run_broker_alone, run_job, run_peer, run_per_user, run_plain, send_workload
 
@@ -188,9 +190,11 @@ KINDS = {
     "costs": costs.main,
     "delivery": delivery.main,
     "sick": sick.main,
+    "delivery-latency": delivery_latency.main,
     "partitioning": partitioning.main,
     "tables": tables.main,
     "topics": topics.main,
+    "watermill": watermill.main,
 }
 
 if __name__ == "__main__":

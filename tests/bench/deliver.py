@@ -11,10 +11,13 @@ import asyncio
 import base64
 import json
 import multiprocessing
+import statistics
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -22,7 +25,7 @@ from typing import Any, Final, NamedTuple
 import aiohttp
 import psutil
 from aiohttp import web
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from rich.console import Console
 from rich.table import Table
@@ -37,6 +40,7 @@ from tests.waiting import until
 
 WANTED: Final = 3_000  # signed requests a second
 PARTITIONS: Final = 2
+GROUP: Final = "deliver"  # of the workers, by default
 WITHIN_S: Final = 600.0
 SECRET: Final = "whsec_" + base64.b64encode(b"k" * 32).decode()
 SPAWN: Final = multiprocessing.get_context("spawn")
@@ -126,26 +130,48 @@ def _folder_of_secrets(folder: Path) -> Iterator[Path]:
     yield place.parent
 
 
-def measure_worker(requests: int, endpoints: int, in_flight: int) -> Measured:
-    with tempfile.TemporaryDirectory(prefix="bench-") as made, Receiver() as receiver:
+def measure_workers(requests: int, endpoints: int, in_flight: int, workers: int, partitions: int) -> Measured:
+    """Workers that have taken their partitions before the deliveries can be read, all of them at once."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as made, Receiver() as receiver, ExitStack() as stack:
         folder = Path(made)
-        with DevBroker(folder / "broker", heap="1g") as broker, _folder_of_secrets(folder) as secrets:
-            _prepare(broker.bootstrap_servers, receiver.port, requests, endpoints, in_flight)
-            arguments = ["deliver", "--bootstrap-servers", broker.bootstrap_servers, "--allow-http", "--allow-network",
-                         "127.0.0.0/8", "--secrets", str(secrets)]  # fmt: skip
-            with JobProcess(arguments, folder) as worker:
-                until(lambda: receiver.count.value > 0, worker.err, WITHIN_S)
-                process = psutil.Process(worker.process.pid)
-                begun, before = process.cpu_times(), receiver.count.value
-                until(lambda: receiver.count.value >= requests, worker.err, WITHIN_S)
-                ended = process.cpu_times()
-                cpu_s = ended.user + ended.system - begun.user - begun.system
-                return Measured(receiver.rate, cpu_s / (requests - before) * 1e6)
+        broker = stack.enter_context(DevBroker(folder / "broker", heap="1g"))
+        secrets = stack.enter_context(_folder_of_secrets(folder))
+        _prepare(broker.bootstrap_servers, receiver.port, endpoints, in_flight, partitions)
+        arguments = ["deliver", "--bootstrap-servers", broker.bootstrap_servers, "--allow-http", "--allow-network",
+                     "127.0.0.0/8", "--secrets", str(secrets)]  # fmt: skip
+        processes = [stack.enter_context(JobProcess(arguments, folder)) for _ in range(workers)]
+        until(lambda: _have_joined(broker.bootstrap_servers, workers, partitions), processes[0].err, WITHIN_S)
+        _append(broker.bootstrap_servers, requests, endpoints, partitions)
+        return measured(receiver, [one.process.pid for one in processes], requests, processes[0].err)
 
 
-def _prepare(servers: str, port: int, requests: int, endpoints: int, in_flight: int) -> None:
+def _have_joined(servers: str, workers: int, partitions: int) -> bool:
+    """Each worker is a member of the group, and together they have all partitions."""
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
-    topics = [NewTopic("deliveries", PARTITIONS, 1), NewTopic("endpoints", 1, 1), NewTopic("subscriptions", 1, 1)]
+    try:
+        members = admin.describe_consumer_groups([GROUP])[GROUP].result().members
+    except KafkaException:  # the group has no coordinator yet
+        return False
+    taken = [len(one.assignment.topic_partitions) for one in members]
+    return len(taken) == workers and min(taken, default=0) > 0 and sum(taken) == partitions
+
+
+def measured(receiver: Receiver, pids: Sequence[int], requests: int, err: Callable[[], str]) -> Measured:
+    """From the first request to the last one."""
+    until(lambda: receiver.count.value > 0, err, WITHIN_S)
+    begun, before = _cpu_s(pids), receiver.count.value
+    until(lambda: receiver.count.value >= requests, err, WITHIN_S)
+    return Measured(receiver.rate, (_cpu_s(pids) - begun) / (requests - before) * 1e6)
+
+
+def _cpu_s(pids: Sequence[int]) -> float:
+    times = [psutil.Process(pid).cpu_times() for pid in pids]
+    return sum(its.user + its.system for its in times)
+
+
+def _prepare(servers: str, port: int, endpoints: int, in_flight: int, partitions: int) -> None:
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+    topics = [NewTopic("deliveries", partitions, 1), NewTopic("endpoints", 1, 1), NewTopic("subscriptions", 1, 1)]
     for future in admin.create_topics(topics).values():
         future.result()
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 20, "enable.idempotence": True})
@@ -155,6 +181,15 @@ def _prepare(servers: str, port: int, requests: int, endpoints: int, in_flight: 
         its = {"subscriptionId": f"s{number}", "endpointId": f"e{number}", "owner": "acme", "types": ["*"]}
         producer.produce("endpoints", json.dumps(row).encode(), f"e{number}".encode())
         producer.produce("subscriptions", json.dumps(its).encode(), f"s{number}".encode())
+    assert producer.flush(WITHIN_S) == 0
+
+
+def _append(servers: str, requests: int, endpoints: int, partitions: int) -> None:
+    """In one transaction: nothing of it can be read before all of it."""
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 20, "transactional.id": "bench",
+                         "queue.buffering.max.messages": max(100_000, requests + 1)})  # fmt: skip
+    producer.init_transactions()
+    producer.begin_transaction()
     for number in range(requests):
         name = f"e{number % endpoints}"
         one = delivery(
@@ -162,24 +197,43 @@ def _prepare(servers: str, port: int, requests: int, endpoints: int, in_flight: 
             endpoint_row=RowPlace(0, 0), subscription_row=RowPlace(0, 0), sequence=f"{number:012d}",
             time_ms=time.time_ns() // 1_000_000,
         )  # fmt: skip
-        producer.produce("deliveries", stored(one), name.encode(), partition_of_key(name.encode(), PARTITIONS))
+        producer.produce("deliveries", stored(one), name.encode(), partition_of_key(name.encode(), partitions))
         producer.poll(0)
-    producer.flush(WITHIN_S)
+    producer.commit_transaction(WITHIN_S)
 
 
-def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+def by_turns(senders: Mapping[str, Callable[[], Measured]], runs: int) -> None:
+    """Runs each so many times and prints the figures. Ratios are to the first one."""
+    table = Table("sender", "requests/s", "CPU us/request")
+    rates: defaultdict[str, list[float]] = defaultdict(list)
+    for _ in range(runs):
+        for name, measure in senders.items():
+            its = measure()
+            rates[name].append(its.rate)
+            table.add_row(name, f"{its.rate:,.0f}", f"{its.cpu_us:.0f}")
+    Console(width=100).print(table)
+    first, *others = {name: statistics.mean(its) for name, its in rates.items()}.items()
+    for name, rate in others:
+        print(f"{name} / {first[0]}: {rate / first[1]:.2f}")
+
+
+def parser_of(description: str | None) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--requests", type=int, default=20_000)
     parser.add_argument("--endpoints", type=int, default=100)
     parser.add_argument("--in-flight", type=int, default=200, help="requests at the same time, of all endpoints")
+    parser.add_argument("--partitions", type=int, default=PARTITIONS, help="of deliveries")
+    parser.add_argument("--runs", type=int, default=1, help="of each, by turns")
+    return parser
+
+
+def main(arguments: list[str]) -> None:
+    parser = parser_of(__doc__)
+    parser.add_argument("--workers", type=int, action="append", help="processes; may be repeated (1)")
     a = parser.parse_args(arguments)
-    client = measure_client(a.requests, a.in_flight)
-    worker = measure_worker(a.requests, a.endpoints, a.in_flight)
-    table = Table("sender", "requests/s", "CPU us/request")
-    table.add_row("aiohttp client", f"{client.rate:,.0f}", f"{client.cpu_us:.0f}")
-    table.add_row("moneystate deliver", f"{worker.rate:,.0f}", f"{worker.cpu_us:.0f}")
-    Console(width=100).print(table)
-    print(
-        f"worker / client: {worker.rate / client.rate:.2f} of the requests/s, {client.cpu_us / worker.cpu_us:.2f} by "
-        f"processor time; {len(BODY)} bytes a body (wanted: {WANTED:,} requests/s)"
-    )
+    senders = {"aiohttp client": partial(measure_client, a.requests, a.in_flight)}
+    for workers in a.workers or [1]:
+        name = f"{workers} workers"
+        senders[name] = partial(measure_workers, a.requests, a.endpoints, a.in_flight, workers, a.partitions)
+    by_turns(senders, a.runs)
+    print(f"{len(BODY)} bytes a body (wanted: {WANTED:,} requests/s)")
