@@ -12,6 +12,7 @@ from examples.enrichment.records import (
     ChangeBirthDateEvent,
     ForgetUserRequested,
     KindOfWalletEvent,
+    KnownSession,
     Money,
     MoneyEnriched,
     OtherUserEvent,
@@ -31,6 +32,7 @@ from services.enrichment.lookups import Reason, SessionLookupCompleted, SessionL
 
 STATUS_OF: Final[dict[ms.Outcome, Status]] = {"FOUND": "LOOKED_UP", "NOT_FOUND": "NOT_FOUND", "FAILED": "LOOKUP_FAILED"}
 USERS, SESSIONS, WALLETS = "user-events", "user-session-events", "wallet-events"
+WAITING: Final = "WAITING"
 NO_INFO = UserInfo()
 
 
@@ -83,8 +85,9 @@ lookups = service.lookup(
     accept=has_country,
     held=Waiting,
 )
-by_wait = service.index("by_wait", waiting, lambda held: held.since)
-by_lookup = service.index("by_lookup", lookups.open, lambda asked: asked.held.since)
+by_session = service.index("by_session", sessions, lambda session: session.id or None)
+by_wait = service.index("by_wait", waiting, lambda held: (held.since, held.money.id))
+by_lookup = service.index("by_lookup", lookups.open, lambda asked: (asked.held.since, asked.held.money.id))
 
 
 def put_out(
@@ -162,7 +165,7 @@ def session_created(
     expires_ms = e.processed_at + ctx.rules.session_ttl_ms
     known = sessions.get(e.id)
     if expires_ms > ctx.now and (known is None or expires_ms > known.expires_ms):
-        sessions.put(e.id, Session(e.client_country_code, expires_ms))
+        sessions.put(e.id, Session(e.client_country_code, expires_ms, e.id))
     for id, held in waiting.items(f"{e.id}\0"):
         if held.money.user_session_id == e.id:
             put_out_held(ctx, held, "JOINED", e.client_country_code)
@@ -196,11 +199,21 @@ def number_of(entry: tuple[str, Waiting]) -> str:
 
 
 @service.query
-def pending(view: ms.View, limit: int = 100) -> list[Pending]:
-    """Money that has no output yet, oldest first."""
-    held = (_pending(held, None, None) for _, _, held in view.range(by_wait))
-    asked = (_pending(a.held, a.request.requested_at, a.request.reason) for _, _, a in view.range(by_lookup))
-    return ms.first(heapq.merge(held, asked, key=lambda money: money.since), limit)
+def pending(view: ms.View, limit: int = 100, reason: str = "", after_ms: int = 0, after_id: str = "") -> list[Pending]:
+    """Money that has no output yet, oldest first: all, or of one reason. WAITING is that which waits for its session.
+
+    The next page is what comes after `since` and `money_id` of the last one of this page."""
+    low = (after_ms, after_id + "\0") if after_id else None
+    held = (_pending(held, None, None) for _, _, held in view.range(by_wait, low))
+    asked = (_pending(a.held, a.request.requested_at, a.request.reason) for _, _, a in view.range(by_lookup, low))
+    merged = heapq.merge(held, asked, key=lambda money: (money.since, money.money_id))
+    return ms.first((money for money in merged if reason in ("", money.reason or WAITING)), limit)
+
+
+@service.query
+def session(view: ms.View, id: str) -> list[KnownSession]:
+    """Lists the users whose session has this id, which is one user's unless ids repeat."""
+    return [KnownSession(its.id, user_id, its.country, its.expires_ms) for user_id, _, its in view.find(by_session, id)]
 
 
 @service.query

@@ -99,14 +99,14 @@ class Money:
 @ms.named("moneystate.enriched.UserInfo")
 @dataclass(frozen=True)
 class UserInfo:
-    birth_year: str | None = None
-    resident_country_code: str | None = None
+    birth_year: Annotated[str | None, ms.personal] = None
+    resident_country_code: Annotated[str | None, ms.personal] = None
 
 
 @ms.named("moneystate.enriched.SessionInfo")
 @dataclass
 class SessionInfo:
-    client_country_code: str
+    client_country_code: Annotated[str, ms.personal]
 
 
 @ms.named("moneystate.enriched.MoneyEnriched")
@@ -133,8 +133,9 @@ class User:
 
 @dataclass(frozen=True)
 class Session:
-    country: str
+    country: Annotated[str, ms.personal]
     expires_ms: int
+    id: str = ""  # by which queries find it
 
 
 @dataclass(frozen=True)
@@ -160,3 +161,13 @@ class Pending:
     since: ms.Millis
     requested_at: ms.Millis | None  # None: it waits for its session; else for the reply to this request
     reason: Reason | None
+
+
+@dataclass(frozen=True)
+class KnownSession:
+    """A session that money can still be joined to."""
+
+    id: str
+    user_id: str
+    country: Annotated[str, ms.personal]
+    expires_ms: ms.Millis

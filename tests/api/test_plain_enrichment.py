@@ -12,7 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from examples.enrichment import enrichment
-from examples.enrichment.records import ForgetUserRequested, PaymentEvent, SessionInfo, UserSessionCreatedEvent
+from examples.enrichment.records import (
+    ForgetUserRequested,
+    KnownSession,
+    PaymentEvent,
+    SessionInfo,
+    UserSessionCreatedEvent,
+)
 from moneystate.api import layout
 from moneystate.api.plan import Plan
 from moneystate.testing import Bench
@@ -153,6 +159,34 @@ def test_money_that_waits_can_be_asked_for_oldest_first() -> None:
     assert [(m.session_status, m.session_info) for m in bench.out(enrichment.enriched)] == [
         ("LOOKED_UP", SessionInfo("UY")), ("NO_SESSION", None), ("JOINED", SessionInfo("FI")),
     ]  # fmt: skip
+    bench.end()
+
+
+def test_money_that_waits_is_listed_by_reason_and_in_pages() -> None:
+    bench = Bench(enrichment.service, rules=enrichment.Rules(lookup=True), bound_ms=0)
+    for n in range(6):
+        bench.send(payment(f"u{5 - n}", 1_000 * (1 + n // 3), f"s{n}", id=f"m{n}", old=n % 2 == 0))
+    everything = bench.ask(enrichment.pending)
+    assert [p.money_id for p in everything] == [f"m{n}" for n in range(6)]
+    for reason, wanted in (("OLD", ["m0", "m2", "m4"]), ("WAITING", ["m1", "m3", "m5"]), ("LATE", [])):
+        assert [p.money_id for p in bench.ask(enrichment.pending, reason=reason)] == wanted
+    page = bench.ask(enrichment.pending, limit=2)
+    while len(page) < 6:
+        last = page[-1]
+        page += bench.ask(enrichment.pending, limit=2, after_ms=last.since, after_id=last.money_id)
+    assert page == everything
+    bench.end()
+
+
+def test_a_session_is_shown_by_its_id_and_personal_fields_are_marked() -> None:
+    bench = Bench(enrichment.service, bound_ms=0)
+    bench.send(UserSessionCreatedEvent("s1", "ann", 4_000, "FI"))
+    ttl_ms = enrichment.Rules().session_ttl_ms
+    assert bench.ask(enrichment.session, "s1") == [KnownSession("s1", "ann", "FI", 4_000 + ttl_ms)]
+    assert bench.ask(enrichment.session, "s2") == []
+    kinds = Plan(enrichment.service).kinds
+    assert kinds["sessions"].codec.personal == ("country",)
+    assert kinds["user"].codec.personal == ("info.birthYear", "info.residentCountryCode")
     bench.end()
 
 
