@@ -225,7 +225,8 @@ def test_the_proxy_of_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPat
     assert sent_to("/ok")[0].status == 200
 
 
-def test_a_certificate_that_nobody_trusts_is_a_failure(tmp_path: Path) -> None:
+@pytest.mark.parametrize("run_in", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_a_certificate_that_nobody_trusts_is_a_failure(run_in: Callable[..., Any], tmp_path: Path) -> None:
     pki = Pki(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pki.cert, pki.key)
@@ -235,7 +236,7 @@ def test_a_certificate_that_nobody_trusts_is_a_failure(tmp_path: Path) -> None:
         async with receiver(context) as server:
             return await _answer(server.url, None), await _answer(server.url, trusting)
 
-    refused, taken = asyncio.run(run())
+    refused, taken = run_in(run())
     assert (refused.status, refused.problem) == (None, "the TLS connection failed")
     assert taken.status == 200
 
