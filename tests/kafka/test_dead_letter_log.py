@@ -12,7 +12,7 @@ from moneystate.engine.deadletter import ORIGIN, STEP, TIMER, Letter, write
 from moneystate.engine.items import Header
 from moneystate.kafka.dead_letter_log import Filter, StoredLetter
 from moneystate.kafka.originals import Originals
-from tests.kafka.logs import FLUSH_S, Cluster
+from tests.kafka.logs import FLUSH_S, Cluster, new_consumer
 from tests.reference.kafka_log import read_log
 
 SERVICE = "examples.orders.orders:service"
@@ -106,7 +106,7 @@ def test_records_are_listed_and_sent_again_as_they_were(
     assert audit[0]["reasons"] == ["malformed", "not_positive"]
     records = [
         r
-        for r in read_log(cluster.bootstrap_servers, [orders], "")[0]
+        for r in read_log(cluster.bootstrap_servers, [orders], make=new_consumer)[0]
         if (r.partition, r.offset) not in ((1, 0), (1, 1))
     ]
     assert sorted((r.partition, r.key, r.value) for r in records) == [
