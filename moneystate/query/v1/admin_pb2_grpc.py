@@ -50,18 +50,18 @@ class AdminServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def ForgetUser(self, request, context):
-        """Writes a ForgetUserRequested event to the log and answers once the brokers have it. The job erases the user's
-        state when it comes to it in the total order, and puts waiting money out; replicas then remove the user from all
-        history. Safe to call again: a user that is unknown, or forgotten already, is only forgotten once more.
-        Needs the scope `state.admin`. docs/queries.md says which copies it does not reach.
+        """Writes a ForgetUserRequested event to the log, and answers once the brokers have it. When the job reaches the event
+        in the total order, it erases the user's state and writes waiting money to the output. Replicas then remove the
+        user from all history. Calling it again is safe: an unknown user, or one that is already forgotten, is only
+        forgotten once more. Needs the scope `state.admin`. docs/queries.md says which copies it does not reach.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetForgotten(self, request, context):
-        """The proof that a user was forgotten. NOT_FOUND until the job has honoured a request and the replica has read it.
-        Needs the scope `state.admin`.
+        """Returns the proof that a user was forgotten. NOT_FOUND until the job has honoured a request and the replica has
+        read it. Needs the scope `state.admin`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -85,64 +85,64 @@ class QueryServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def GetUser(self, request, context):
-        """One user. NOT_FOUND where nothing is known of the user at that version.
+        """Returns one user. NOT_FOUND: nothing is known of the user at that version.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def BatchGetUsers(self, request, context):
-        """Many users of one version, in the order asked for.
+        """Returns many users of one version, in the order of the request.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetSession(self, request, context):
-        """A session by its id. NOT_FOUND where no user has it, or where it has expired at that version.
+        """Returns a session by its id. NOT_FOUND: no user has it, or it has expired at that version.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListUsers(self, request, context):
-        """Users in the order of their ids' bytes.
+        """Lists users by the bytes of their ids.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListPending(self, request, context):
-        """Money that is not put out yet, oldest order time first.
+        """Lists money that has not been written to the output yet, oldest order time first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListEntries(self, request, context):
-        """The state as the job keeps it: the entries of the changelog, whole and unmasked, as of one version. For comparing
-        states, not for reading users. It needs the scope `state.read.personal`.
+        """Lists the state as the job stores it: the entries of the changelog as of one version, complete and unmasked. It
+        serves to compare states, not to read users. Needs the scope `state.read.personal`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Explain(self, request, context):
-        """Which events a value came from.
+        """Returns the events that a value comes from.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DiffUser(self, request, context):
-        """One user at two versions. NOT_FOUND where nothing is known of the user at either.
+        """Compares one user at two versions. NOT_FOUND: nothing is known of the user at either version.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Diff(self, request, context):
-        """The users whose state is not the same at two versions, in the order of their ids' bytes.
+        """Lists the users whose state differs between two versions, by the bytes of their ids.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

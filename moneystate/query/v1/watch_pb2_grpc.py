@@ -50,16 +50,17 @@ class WatchServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def WatchUser(self, request, context):
-        """The changes of one user, as they become readable. The stream ends only with the caller, the token's expiry
-        (UNAUTHENTICATED), or the server (UNAVAILABLE, DRAINING): go on with `after` at another replica.
+        """Streams the changes of one user as they become readable. The stream ends when the caller ends it, when the token
+        expires (UNAUTHENTICATED), or when the server stops (UNAVAILABLE, DRAINING). In the last case, continue at another
+        replica with `after`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Watch(self, request, context):
-        """The changes of all users. A caller that reads more slowly than changes come in gets them later, never not at all,
-        unless it falls behind the history that is kept: then the stream ends with OUT_OF_RANGE (PRUNED).
+        """Streams the changes of all users. A slow reader receives changes late but misses none. If it falls behind the
+        retained history, the stream ends with OUT_OF_RANGE (PRUNED).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
