@@ -55,7 +55,7 @@ def stand_in(address: str, make: Callable[[Any, dict[str, Any]], Any] | None) ->
 
 def new_client(make: Callable[[dict[str, Any]], Client], config: dict[str, Any]) -> Client:
     """Creates a client; every client is created here. Raises ConfigError for settings that librdkafka refuses."""
-    other = _stand_ins.get(config["bootstrap.servers"])
+    other = _stand_ins.get(config.get("bootstrap.servers", ""))
     if other is not None:
         client: Client = other(make, config)
         return client
