@@ -43,10 +43,10 @@ from moneystate.cli.options import (
     TokenKey,
     TopicPartitions,
     TopicPrefix,
-    formats,
-    kafka_settings,
-    replication,
 )
+from moneystate.cli.topic_formats import formats
+from moneystate.errors import ConfigError
+from moneystate.kafka import settings
 from moneystate.kafka.topics import Replication
 from moneystate.spark.storage import jvm_settings
 
@@ -65,7 +65,7 @@ class KafkaFlags(Flags):
 
     def settings(self) -> dict[str, str]:
         """Raises ConfigError."""
-        return kafka_settings(self.kafka_config_file, self.kafka_config)
+        return settings.kafka_settings(self.kafka_config_file, pairs(self.kafka_config or [], settings.FLAG))
 
 
 @dataclass(frozen=True)
@@ -145,9 +145,9 @@ class SparkFlags(Flags):
 
     def configure(self) -> dict[str, str]:
         """Sets up the JVM of this process, and returns Spark's settings. Raises ConfigError."""
-        settings = pairs(self.spark_config or [], "--spark-config")
-        jvm_settings.configure(settings, self.master)
-        return settings
+        of_spark = pairs(self.spark_config or [], "--spark-config")
+        jvm_settings.configure(of_spark, self.master)
+        return of_spark
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,14 @@ class NewTopicFlags(Flags):
 
     def replication(self) -> Replication:
         """Raises ConfigError."""
-        return replication(self.replication_factor, self.min_insync_replicas)
+        factor, min_insync = self.replication_factor, self.min_insync_replicas
+        if factor and min_insync > factor:
+            raise ConfigError(
+                f"--min-insync-replicas {min_insync}: expected no more than the {factor} replicas of "
+                "--replication-factor.",
+                f"give at most {factor}, or raise --replication-factor.",
+            )
+        return Replication(factor, min_insync)
 
 
 @dataclass(frozen=True)

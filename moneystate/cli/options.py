@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -22,15 +21,10 @@ from moneystate.cli.option import (
     Panel,
     choice,
     option,
-    pairs,
     repeated,
 )
-from moneystate.errors import ConfigError
-from moneystate.kafka import settings
-from moneystate.kafka.topics import Replication
 from moneystate.log import Level
 
-FORMATS = ("avro", "json", "confluent")
 BOUND = "20s"
 MAX_FUTURE = "10m"
 LOOKUP_DEADLINE = "10m"
@@ -356,47 +350,3 @@ Limit = Annotated[int, option("limit", "Show at most this many.", Panel.output, 
 Json = Annotated[bool, option("json", "Print JSON, for programs.", Panel.output)]
 Quiet = Annotated[bool, option("quiet", "Show no progress.", Panel.output)]
 LogLevel = Annotated[Level, choice("log-level", "The least level of lines in the log on stderr.", Panel.output, Level)]
-
-
-def kafka_settings(file: Path | None, texts: list[str] | None) -> dict[str, str]:
-    """The settings for all Kafka clients. Raises ConfigError."""
-    return settings.kafka_settings(file, pairs(texts or [], settings.FLAG))
-
-
-def replication(factor: int, min_insync: int) -> Replication:
-    """Raises ConfigError."""
-    if factor and min_insync > factor:
-        raise ConfigError(
-            f"--min-insync-replicas {min_insync}: expected no more than the {factor} replicas of --replication-factor.",
-            f"give at most {factor}, or raise --replication-factor.",
-        )
-    return Replication(factor, min_insync)
-
-
-def formats(
-    texts: list[str], registry_url: str, known: list[str], declared: Mapping[str, str] | None = None,
-    decoded: Collection[str] = (),
-) -> dict[str, str]:  # fmt: skip
-    """The formats of the topics `known`, without prefix. `declared`: formats of topics that no flag names; `decoded`:
-    topics that only functions of the service read. Raises ConfigError."""
-    declared, given = declared or {}, pairs(texts, "--format")
-    for topic in given:
-        if topic in decoded:
-            raise ConfigError(
-                f"--format {topic}={given[topic]}: expected a topic with a format, found one that the service decodes.",
-                "leave the flag out; if the service has a configuration for the topic, change that.",
-            )
-    by_topic = {**declared, **given}
-    for topic, name in by_topic.items():
-        if topic not in known:
-            raise ConfigError(
-                f"--format {topic}={name}: expected a topic of the job, found {topic}.",
-                f"name one of {', '.join(known)}, without --topic-prefix.",
-            )
-        if name not in FORMATS and name != declared.get(topic):
-            raise ConfigError(
-                f"--format {topic}={name}: expected a format, found {name}.", f"give one of {', '.join(FORMATS)}."
-            )
-        if name == "confluent" and not registry_url:
-            raise ConfigError(f"--format {topic}={name}: expected a schema registry.", "add --schema-registry URL.")
-    return by_topic

@@ -19,10 +19,11 @@ from moneystate.cli.flag_groups import RuleFlags
 from moneystate.cli.job_flags import job_options, planned_job
 from moneystate.cli.known_services import KNOWN
 from moneystate.cli.option import flagged
-from moneystate.cli.options import LOOKUP_DEADLINE, Format, LookupDeadline, error_choice, formats
+from moneystate.cli.options import LOOKUP_DEADLINE, Format, LookupDeadline, error_choice
 from moneystate.cli.remembered import Before, before, left_out, with_settings
 from moneystate.cli.rule_flags import parted, rules_by_service
 from moneystate.cli.service_config import check_used, service_tables
+from moneystate.cli.topic_formats import formats
 from moneystate.errors import ConfigError, MoneystateError
 from moneystate.kafka.starting import parse_start
 from moneystate.ports.service import STATE_SCHEMAS, TOPICS, JobSpec

@@ -18,10 +18,10 @@ from moneystate.cli.options import (
     Json,
     LookupDeadline,
     Quiet,
-    formats,
 )
 from moneystate.cli.remembered import before, left_out, with_settings
 from moneystate.cli.service_jobs import Prepared
+from moneystate.cli.topic_formats import formats
 from moneystate.cli.watching import Watching, watching_options
 from moneystate.kafka.starting import parse_start
 from moneystate.spark.jvm_start import begin_run
