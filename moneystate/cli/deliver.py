@@ -9,6 +9,7 @@ import uuid
 from typing import TYPE_CHECKING, Annotated
 
 from moneystate import log
+from moneystate.cli.durations import parse_ms
 from moneystate.cli.flag_groups import ClusterFlags, MetricsFlags, NewTopicFlags, SecurityFlags
 from moneystate.cli.known_services import KNOWN
 from moneystate.cli.option import NUMBER, PATH, Panel, option, repeated
@@ -53,6 +54,15 @@ def deliver(
     max_connections: Annotated[
         int, option("max-connections", "Connections to endpoints at the same time.", Panel.limits, NUMBER, least=1)
     ] = 1_000,
+    retry_waits: Annotated[
+        str,
+        option(
+            "retry-waits",
+            "Waits before the second attempt, the third one, and so on; comma-separated.",
+            Panel.limits,
+            "DURATIONS",
+        ),
+    ] = "5s,5m,30m,2h,5h,10h,10h",
     index: Annotated[str, option("index", "Folder of the index on disk.", Panel.run, PATH, shown="temporary")] = "",
     create_topics: CreateTopics = True,
     listen: Listen = "",
@@ -78,6 +88,7 @@ def deliver(
         allow_http=allow_http,
         networks=tuple(allow_network or ()),
         max_connections=max_connections,
+        waits_ms=(0, *(parse_ms(wait, "--retry-waits") for wait in retry_waits.split(","))),
         index=index,
         create_topics=create_topics,
         replication=new_topics.replication(),

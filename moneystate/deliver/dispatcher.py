@@ -20,7 +20,16 @@ from moneystate.deliver.connections import Connections
 from moneystate.deliver.endpoint_queue import EndpointQueue, is_forming, lane_of
 from moneystate.deliver.envelopes import envelope
 from moneystate.deliver.history import Attempt, Cut, Ended, LogRecord, Redelivered, Undelivered
-from moneystate.deliver.outcomes import MAX_AGE_MS, TOO_LARGE, Outcome, Verdict, counts_for_breaker, following, verdict
+from moneystate.deliver.outcomes import (
+    MAX_AGE_MS,
+    TOO_LARGE,
+    WAITS_MS,
+    Outcome,
+    Verdict,
+    counts_for_breaker,
+    following,
+    verdict,
+)
 from moneystate.deliver.pending import Queued
 from moneystate.deliver.records import Delivery
 from moneystate.deliver.requests import Message
@@ -56,6 +65,7 @@ class Bounds:
     most: int = MOST_PENDING
     most_bytes: int = MOST_PENDING_BYTES
     max_age_ms: int = MAX_AGE_MS
+    waits_ms: tuple[int, ...] = WAITS_MS
     most_loaded_bytes: int = MOST_LOADED_BYTES
 
 
@@ -293,7 +303,14 @@ class Dispatcher:
     def _follow(self, queue: EndpointQueue, one: Queued, result: Verdict, held_ms: int, now_ms: int) -> None:
         paused_ms = queue.paused_ms(now_ms)
         next_one = following(
-            result, one.attempts, one.age(paused_ms), now_ms, self.spread(), held_ms, self.bounds.max_age_ms
+            result,
+            one.attempts,
+            one.age(paused_ms),
+            now_ms,
+            self.spread(),
+            held_ms,
+            self.bounds.max_age_ms,
+            self.bounds.waits_ms,
         )
         one.attempts = next_one.attempts
         if result is Verdict.HELD:

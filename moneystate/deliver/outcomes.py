@@ -7,6 +7,7 @@ endpoint.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -87,24 +88,20 @@ def counts_for_breaker(result: Verdict) -> bool:
 
 def following(
     result: Verdict, attempts: int, age: Age, now_ms: int, spread: float = 0.0, hold_ms: int = 0,
-    max_age_ms: int = MAX_AGE_MS,
+    max_age_ms: int = MAX_AGE_MS, waits_ms: Sequence[int] = WAITS_MS,
 ) -> Next:  # fmt: skip
     """What follows an attempt that ended at `now_ms`.
 
     `attempts`: counted before this one. `spread`: a random number from -1 to 1. `hold_ms`: of a HELD attempt. Only an
-    attempt that failed ends a delivery of age: nothing dies because no worker was running.
+    attempt that failed ends a delivery of age: nothing dies because no worker was running. `waits_ms`: before each
+    attempt, the first one included.
     """
     if result is Verdict.DELIVERED:
         return Next(attempts + 1, outcome=Outcome.DELIVERED)
     counted = attempts if result is Verdict.HELD else attempts + 1
-    most = REFUSED_ATTEMPTS if result is Verdict.REFUSED else len(WAITS_MS)
+    most = min(REFUSED_ATTEMPTS, len(waits_ms)) if result is Verdict.REFUSED else len(waits_ms)
     if counted >= most or age.is_over(now_ms, max_age_ms):
         return Next(counted, outcome=Outcome.DEAD)
     if result is Verdict.HELD:
         return Next(counted, due_ms=now_ms + hold_ms)
-    return Next(counted, due_ms=now_ms + wait_ms(counted, spread))
-
-
-def wait_ms(attempts: int, spread: float) -> int:
-    """The wait after so many attempts."""
-    return round(WAITS_MS[attempts] * (1 + SPREAD * spread))
+    return Next(counted, due_ms=now_ms + round(waits_ms[counted] * (1 + SPREAD * spread)))

@@ -11,7 +11,9 @@ import psutil
 
 from moneystate.deliver import history, pending, status_events, statuses
 from moneystate.deliver.addresses import Addresses
+from moneystate.deliver.dispatcher import Bounds
 from moneystate.deliver.history import RECORD_BYTES
+from moneystate.deliver.outcomes import WAITS_MS
 from moneystate.deliver.router_schemas import delivery_reader
 from moneystate.deliver.rows import UrlRules
 from moneystate.deliver.secrets import Store, open_store
@@ -38,6 +40,7 @@ class DeliverOptions:
     networks: tuple[str, ...] = ()
     max_connections: int = 1_000
     index: str = ""  # folder; empty: a temporary one
+    waits_ms: tuple[int, ...] = WAITS_MS  # before each attempt, the first one included
     create_topics: bool = True
     replication: Replication = AS_THE_BROKER
     kafka_config: dict[str, str] = field(default_factory=dict)
@@ -92,6 +95,6 @@ def made_worker(options: DeliverOptions) -> Worker:
     config = WorkerConfig(
         options.bootstrap_servers, options.group, options.worker_id, delivery_reader(options.router),
         UrlRules(options.allow_http), options.store(), options.topic_prefix,
-        Path(options.index) if options.index else None, options.kafka_config,
+        Path(options.index) if options.index else None, options.kafka_config, Bounds(waits_ms=options.waits_ms),
     )  # fmt: skip
     return Worker(config, Sender(options.addresses(), options.max_connections))

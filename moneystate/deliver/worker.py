@@ -28,7 +28,7 @@ from moneystate.deliver.attempts import Answer
 from moneystate.deliver.book import ENDPOINTS, SUBSCRIPTIONS, Book
 from moneystate.deliver.breaker import Breaker, Status
 from moneystate.deliver.command_reader import CommandReader
-from moneystate.deliver.dispatcher import Changes, Dispatcher
+from moneystate.deliver.dispatcher import Bounds, Changes, Dispatcher
 from moneystate.deliver.history import COMMANDS, RECORD_BYTES, Command, Ended, NotARecord, Resume
 from moneystate.deliver.metrics import WORST, Metrics, Standing
 from moneystate.deliver.obeying import Obeyer
@@ -71,6 +71,7 @@ class WorkerConfig:
     prefix: str = ""
     folder: Path | None = None  # of the index; None: a temporary one
     extra: dict[str, str] = field(default_factory=dict)
+    bounds: Bounds = field(default_factory=Bounds)
 
 
 @dataclass
@@ -250,7 +251,7 @@ class Worker:
         self.lease_until_s, self._renewed_s = 0.0, float("-inf")
         now_ms = _now_ms()
         for partition, start in ({} if assignment is None else assignment.starts).items():
-            dispatcher = Dispatcher(_spread, _new_id, partial(self._store.load, partition))
+            dispatcher = Dispatcher(_spread, _new_id, partial(self._store.load, partition), self.config.bounds)
             its = left[partition]
             for endpoint_id, breaker in its.breakers:
                 dispatcher.status(endpoint_id, breaker)

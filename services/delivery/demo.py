@@ -1,5 +1,5 @@
-"""`moneystate demo delivery`: events for five endpoints, of which one hangs, one fails and recovers, one is gone, and
-one takes batches."""
+"""`moneystate demo delivery`: events for six endpoints, of which one takes batches, one fails and recovers, one hangs,
+one is gone, and one refuses them until it is mended."""
 
 from __future__ import annotations
 
@@ -35,12 +35,13 @@ allow_http = true
 """
 EVENTS: Final = 6
 FAILURES: Final = 2  # of the endpoint that recovers
+WAITS: Final = "1s,2s,5m"  # so that a refused message is dead after three attempts in three seconds
 UP_S: Final = 60.0
 LOOK_S: Final = 0.5
 SEE: Final = "run the demo again."
 LISTENING: Final = re.compile(r"listening on (\S+) \(")
 FIELDS: Final[Mapping[str, dict[str, Any]]] = {  # of endpoints
-    "shop": {}, "warehouse": {}, "flaky": {}, "hanging": {"timeoutMs": 1_000}, "gone": {"maxInFlight": 1},
+    "shop": {}, "warehouse": {}, "flaky": {}, "hanging": {"timeoutMs": 1_000}, "gone": {"maxInFlight": 1}, "picky": {},
 }  # fmt: skip
 BATCH: Final = {"mode": "batch", "maxMessages": EVENTS, "maxWaitMs": 500}
 
@@ -50,6 +51,7 @@ class Receivers:
 
     def __init__(self) -> None:
         self.requests: Counter[str] = Counter()
+        self.is_mended = False
         self.ended = threading.Event()
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -81,6 +83,8 @@ class Receivers:
             self.ended.wait(UP_S)
         if name == "gone":
             return 410
+        if name == "picky" and not self.is_mended:
+            return 400
         return 503 if name == "flaky" and number <= FAILURES else 204
 
     @contextmanager
@@ -104,7 +108,7 @@ class Interface:
         self._command = [
             *(sys.executable, "-m", "moneystate.cli.main", "deliver", "--bootstrap-servers", servers),
             *("--listen", "127.0.0.1:0", "--secrets", str(secrets), "--topic-partitions", "1"),
-            *("--allow-http", "--allow-network", "127.0.0.0/8"),
+            *("--allow-http", "--allow-network", "127.0.0.0/8", "--retry-waits", WAITS),
         ]
         self._folder = folder
         self._address = ""
@@ -204,12 +208,13 @@ def demo() -> bool:
         interface.call("DELETE", f"subscriptions/{gone}")
         log.wait("gone", "CANCELLED", EVENTS)
         missed = len(interface.call("GET", "endpoints/gone/messages")["messages"])
-        requests = receivers.requests.copy()
-        again = interface.call("GET", "endpoints/shop/messages?limit=1")["messages"][0]["webhookId"]
-        out.print(f"[bold]shop asks for message {again[4:10]} again[/]")
-        interface.call("POST", "endpoints/shop/redeliver", {"ids": [again]})
-        log.wait("shop", "DELIVERED", EVENTS + 1)
-        return _show(out, log.outcomes, requests, status, missed)
+        log.wait("picky", "DEAD", EVENTS)
+        undelivered = len(interface.call("GET", "endpoints/picky/undelivered")["messages"])
+        receivers.is_mended = True
+        out.print("[bold]picky is mended, and asks for what is dead again[/]")
+        interface.call("POST", "endpoints/picky/redeliver", {"dead": True})
+        log.wait("picky", "DELIVERED", EVENTS)
+        return _show(out, log.outcomes, receivers.requests, status, missed, undelivered)
 
 
 def _create_topics(servers: str) -> None:
@@ -246,7 +251,9 @@ def _send(servers: str) -> None:
     producer.flush(UP_S)
 
 
-def _show(out: Console, outcomes: Counter[tuple[str, str]], requests: Counter[str], status: str, missed: int) -> bool:
+def _show(
+    out: Console, outcomes: Counter[tuple[str, str]], requests: Counter[str], status: str, missed: int, undelivered: int
+) -> bool:
     promises = (
         ("shop works", "one request for each event", requests["shop"] == EVENTS),
         ("warehouse takes batches", "all events in fewer requests",
@@ -255,7 +262,9 @@ def _show(out: Console, outcomes: Counter[tuple[str, str]], requests: Counter[st
         ("hanging never answers", "the others do not wait", requests["hanging"] > 0),
         ("gone answers 410", "it is disabled; its messages can be fetched",
          (status, outcomes["gone", "CANCELLED"], missed) == ("DISABLED", EVENTS, EVENTS)),
-        ("shop asks for a message again", "it is sent in another run", outcomes["shop", "DELIVERED"] == EVENTS + 1),
+        ("picky answers 400", "dead after three attempts; undelivered ones can be fetched",
+         (outcomes["picky", "DEAD"], undelivered, requests["picky"]) == (EVENTS, EVENTS, 4 * EVENTS)),
+        ("picky is mended", "what is dead is sent in another run", outcomes["picky", "DELIVERED"] == EVENTS),
     )  # fmt: skip
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for title in ("Endpoint", "Promise", ""):

@@ -51,6 +51,16 @@ def test_all_else_dies_after_8_attempts_and_counts_for_the_breaker(status: int |
     assert counts_for_breaker(verdict(status))
 
 
+def test_a_shorter_row_of_waits_has_fewer_attempts_and_a_longer_one_more() -> None:
+    short, long = (0, 1_000), (0, *[1_000] * 9)
+    assert following(Verdict.REFUSED, 0, NEW, 0, waits_ms=short).due_ms == 1_000
+    assert following(Verdict.REFUSED, 1, NEW, 0, waits_ms=short).outcome is Outcome.DEAD
+    assert following(Verdict.FAILED, 1, NEW, 0, waits_ms=short).outcome is Outcome.DEAD
+    assert following(Verdict.REFUSED, 2, NEW, 0, waits_ms=long).outcome is Outcome.DEAD
+    assert following(Verdict.FAILED, 8, NEW, 0, waits_ms=long).outcome is None
+    assert following(Verdict.FAILED, 5, NEW, 0, waits_ms=short).outcome is Outcome.DEAD  # begun under a longer row
+
+
 def test_410_says_that_the_endpoint_is_gone() -> None:
     assert verdict(410) is verdict(410, 5_000) is Verdict.GONE
 
