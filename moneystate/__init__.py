@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from moneystate.api.salvage import salvage
     from moneystate.api.service import Service
     from moneystate.api.table import Table
-    from moneystate.api.types import (
+    from moneystate.api.upgrades import upgrade
+    from moneystate.api.view import View, first
+    from moneystate.errors import ArgumentError
+    from moneystate.records.types import (
         Decimal,
         Digits,
         Header,
@@ -40,9 +43,6 @@ if TYPE_CHECKING:
         named,
         personal,
     )
-    from moneystate.api.upgrades import upgrade
-    from moneystate.api.view import View, first
-    from moneystate.errors import ArgumentError
 
 _HOMES = {
     "moneystate.api.context": ("Context",),
@@ -62,7 +62,7 @@ _HOMES = {
     "moneystate.api.salvage": ("salvage",),
     "moneystate.api.service": ("Service",),
     "moneystate.api.table": ("Table",),
-    "moneystate.api.types": (
+    "moneystate.records.types": (
         "Decimal",
         "Digits",
         "Header",

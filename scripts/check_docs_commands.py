@@ -18,10 +18,10 @@ import typer
 from check_docs import HISTORY
 from markdown_pages import ROOT, Page, page_of, pages
 
-from moneystate.api.reference import made_at
 from moneystate.cli.known_services import KNOWN
 from moneystate.cli.main import app
 from moneystate.cli.rule_flags import flags as rule_flags
+from moneystate.runtime.reference import made_at
 
 EXAMPLES = {
     "orders": ("examples.orders.orders:service",),

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import sys
 
-from moneystate.api.folders import avro_root
 from moneystate.cli.known_services import KNOWN
 from moneystate.cli.schemas import functions_for
+from moneystate.runtime.folders import avro_root
 from moneystate.schemas.check import check
 from moneystate.schemas.services import findings_of
 from moneystate.schemas.tree import read_folder, tree_of

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import moneystate as ms
-from moneystate.api.json_members import readable_members
 from moneystate.bootstrap.files import read_file as read_archive
 from moneystate.bootstrap.history import read_initial_highs
 from moneystate.cli.service_config import read_file
@@ -17,6 +16,7 @@ from moneystate.engine.json_object import read_object
 from moneystate.kafka.formats import SchemaSet, make_format
 from moneystate.kafka.settings import kafka_settings, resolved
 from moneystate.kafka.starting import offsets_from_file
+from moneystate.records.json_members import readable_members
 from moneystate.serving.client import Target
 from moneystate.testing import Bench
 from services.enrichment.demo import scenario

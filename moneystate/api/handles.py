@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from moneystate.api.entries import Entries
 from moneystate.api.message import Message
-from moneystate.api.reading import Key, Time
-from moneystate.api.types import Arrival, Unavailable
+from moneystate.records.reading import Key, Time
+from moneystate.records.types import Arrival, Unavailable
 
 if TYPE_CHECKING:
     from moneystate.api.tables import DeclaredTable
@@ -179,7 +179,7 @@ class AnyIndex(Generic[S, V]):
         self.of = of
         self.by = by
         self.record: type = of.record  # what `by` takes
-        self.personal: bool | None = None  # None: `moneystate.api.personal_free` decides
+        self.personal: bool | None = None  # None: `moneystate.runtime.personal_free` decides
 
     def __repr__(self) -> str:
         return f"index {self.name!r}"

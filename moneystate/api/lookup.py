@@ -11,7 +11,7 @@ from dataclasses import make_dataclass
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, overload
 
 from moneystate.api.handles import Input, Map, Output
-from moneystate.api.reading import Key
+from moneystate.records.reading import Key
 
 Q = TypeVar("Q")
 A = TypeVar("A")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from moneystate.api.codec import Codec
-from moneystate.api.json_members import readable_members
 from moneystate.api.message import Message
-from moneystate.api.shapes import Shapes
 from moneystate.engine.avro import Malformed
+from moneystate.records.codec import Codec
+from moneystate.records.json_members import readable_members
+from moneystate.records.shapes import Shapes
 
 E = TypeVar("E")
 _OF_JSON: Final = "_of_json"  # the attribute of its functions

@@ -1,4 +1,4 @@
-"""The declarations of a service. `moneystate.api.plan` checks and compiles them."""
+"""The declarations of a service. `moneystate.runtime.plan` checks and compiles them."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from moneystate.api.handles import (
 from moneystate.api.lookup import DeclaresLookups, Lookup
 from moneystate.api.message import Message
 from moneystate.api.on import On
-from moneystate.api.platform_records import HeldEvents
-from moneystate.api.reading import Key, Time
-from moneystate.api.shapes import CAMEL, STYLES
 from moneystate.api.step_checks import check_parameters, check_rules, check_signature, check_types
 from moneystate.api.table import Table
 from moneystate.api.tables import READY, TABLE_LOADED, DeclaredTable, KeepRow, TableChanges, TableIndex, TakeEffect
-from moneystate.api.types import Arrival, Unavailable
 from moneystate.api.view import View
-from moneystate.api.waiting import HELD_EVENTS, WaitsFor
+from moneystate.api.waits import HELD_EVENTS, WaitsFor
 from moneystate.engine.inputs import is_pattern
 from moneystate.errors import ServiceError
+from moneystate.records.platform_records import HeldEvents
+from moneystate.records.reading import Key, Time
+from moneystate.records.shapes import CAMEL, STYLES
+from moneystate.records.types import Arrival, Unavailable
 
 R = TypeVar("R")
 E = TypeVar("E")

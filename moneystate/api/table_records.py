@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import field, make_dataclass
 from typing import Any, Final, NamedTuple
 
-from moneystate.api.types import Millis
+from moneystate.records.types import Millis
 
 
 class TableRecords(NamedTuple):

@@ -15,8 +15,8 @@ from moneystate.api.table import Table
 from moneystate.api.table_records import table_records
 from moneystate.api.table_versions import holding, insert, needed, since
 from moneystate.api.truncations import TRUNCATED, removed_with, still_needed, truncations_in
-from moneystate.api.types import Unavailable, arrival
 from moneystate.engine.items import MIN_EVENT_TIME
+from moneystate.records.types import Unavailable, arrival
 
 if TYPE_CHECKING:
     from moneystate.api.context import Context

@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterable, Mapping
 from keyword import iskeyword
 from typing import Any, Final, TypeVar, get_type_hints
 
-from moneystate.api.codec import Codec
-from moneystate.api.json_fields import MARK, is_marked
-from moneystate.api.schema import header_of
-from moneystate.api.shapes import CAMEL, Array, Exact, Field, Maybe, Plain, Record, Shape, Shapes, Symbols, Table
-from moneystate.api.types import Digits
 from moneystate.errors import ServiceError
+from moneystate.records.codec import Codec
+from moneystate.records.json_fields import MARK, is_marked
+from moneystate.records.schema import header_of
+from moneystate.records.shapes import CAMEL, Array, Exact, Field, Maybe, Plain, Record, Shape, Shapes, Symbols, Table
+from moneystate.records.types import Digits
 
 F = TypeVar("F", bound=Callable[[Any], Any])
 Read = Callable[[bytes, int], tuple[Any, int]]

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from moneystate.api.json_number import Number
-from moneystate.api.types import Unavailable
-from moneystate.api.unavailable import Placeholder
 from moneystate.apply.records import EMPTY, HEARTBEAT, Decoded, Delete, Fields, Ignored, Put, Refused
 from moneystate.apply.value_types import KEPT, Day, Time, Unitless
+from moneystate.records.json_number import Number
+from moneystate.records.types import Unavailable
+from moneystate.runtime.unavailable import Placeholder
 
 _CONNECT: Final = "org.apache.kafka.connect.data."
 _TIME: Final = "io.debezium.time."

@@ -8,11 +8,6 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, Final
 
-from moneystate.api.json_number import Number
-from moneystate.api.json_topic import parse_value
-from moneystate.api.platform_records import HEARTBEAT_RECORD
-from moneystate.api.schema import schema_of as record_schema
-from moneystate.api.type_names import TYPE, is_heartbeat
 from moneystate.apply.debezium import ChangeReader
 from moneystate.apply.plain_values import PlainReader
 from moneystate.apply.records import (
@@ -33,6 +28,11 @@ from moneystate.errors import ConfigError
 from moneystate.kafka.convert import converters
 from moneystate.kafka.formats import SchemaSet, TypeSchema, Undecodable, make_format, plain
 from moneystate.kafka.formats.versions import AnyVersion
+from moneystate.records.json_number import Number
+from moneystate.records.platform_records import HEARTBEAT_RECORD
+from moneystate.records.schema import schema_of as record_schema
+from moneystate.records.type_names import TYPE, is_heartbeat
+from moneystate.runtime.json_topic import parse_value
 
 AVRO, JSON, CONFLUENT, DEBEZIUM = "avro", "json", "confluent", "debezium"
 FORMATS: Final = (AVRO, JSON, CONFLUENT, DEBEZIUM)

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from dataclasses import is_dataclass
 from typing import Any, Final
 
-from moneystate.api.codec import Codec
-from moneystate.api.exact_json import dumps
-from moneystate.api.reading import key_bytes, key_text
-from moneystate.api.schema import schema_of
-from moneystate.api.shapes import Shapes
 from moneystate.apply.outbox import LARGEST
 from moneystate.apply.records import Refused
 from moneystate.engine.avro import Malformed
 from moneystate.errors import ConfigError
 from moneystate.kafka.formats import SchemaSet, make_format
+from moneystate.records.codec import Codec
+from moneystate.records.exact_json import dumps
+from moneystate.records.reading import key_bytes, key_text
+from moneystate.records.schema import schema_of
+from moneystate.records.shapes import Shapes
 
 JSON: Final = "json"
 AVRO: Final = "avro"

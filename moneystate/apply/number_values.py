@@ -8,8 +8,8 @@ from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
-from moneystate.api.json_number import Number
 from moneystate.apply.value_types import BadValue
+from moneystate.records.json_number import Number
 
 Writer = Callable[[Any], str]
 

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from moneystate.api.codec import Codec
-from moneystate.api.platform_records import LINEAGE_RECORD, Lineage
 from moneystate.apply.records import Record, Refused
 from moneystate.engine.deadletter import Letter, write
 from moneystate.engine.items import Header
+from moneystate.records.codec import Codec
+from moneystate.records.platform_records import LINEAGE_RECORD, Lineage
 
 LARGEST: Final = 900_000  # bytes of key and value, below the broker's default limit of a message
 LINEAGE: Final = "lineage"

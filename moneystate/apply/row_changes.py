@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from moneystate.api.json_number import Number
-from moneystate.api.json_text import parse
 from moneystate.apply.column_types import INTEGERS, Column
 from moneystate.apply.config import Mode
 from moneystate.apply.records import Decode, Delete, Fields, Ignored, Put, Record, Refused
 from moneystate.apply.value_types import KEPT, BadValue
 from moneystate.apply.values import Writer, writer_for
 from moneystate.engine.avro import Malformed
+from moneystate.records.json_number import Number
+from moneystate.records.json_text import parse
 
 Key = tuple[str, ...]
 Texts = list[str | None]

@@ -5,11 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from moneystate.api import layout
-from moneystate.api.cells import NEVER, NO_TTL, RecordKind
-from moneystate.api.plan import Plan
-from moneystate.api.schema import schema_of
-from moneystate.api.shapes import Field, has_personal
 from moneystate.apply.column_types import Column, ColumnType, wanted
 from moneystate.apply.naming import snake_case
 from moneystate.apply.plain_values import PlainReader
@@ -19,7 +14,12 @@ from moneystate.apply.values import Writer, writer_for
 from moneystate.engine.avro import HEADER_BYTES
 from moneystate.errors import ConfigError, JobError
 from moneystate.kafka.formats import SchemaSet
+from moneystate.records.schema import schema_of
+from moneystate.records.shapes import Field, has_personal
 from moneystate.replica.transaction_assembler import Change
+from moneystate.runtime import layout
+from moneystate.runtime.cells import NEVER, NO_TTL, RecordKind
+from moneystate.runtime.plan import Plan
 
 KEY: Final = "key"
 ID: Final = "id"

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from moneystate.api.plan import Plan
-from moneystate.api.plans import plan_of
-from moneystate.api.replica_model import ServiceReplica
 from moneystate.apply import sql
 from moneystate.apply.bookkeeping import Bookkeeping, StoredVersion
 from moneystate.apply.catalogue import check_key, table_columns
@@ -21,6 +18,9 @@ from moneystate.apply.state_tables import StateTable, by_table, check_personal, 
 from moneystate.apply.versions import Whole
 from moneystate.errors import ConfigError
 from moneystate.kafka.failpoints import failpoint
+from moneystate.runtime.plan import Plan
+from moneystate.runtime.plans import plan_of
+from moneystate.runtime.replica_model import ServiceReplica
 
 AT_ONCE: Final = 10_000  # rows of one statement, which must end within the statement's time-out
 

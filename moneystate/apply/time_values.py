@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from moneystate.api import iso_time
-from moneystate.api.json_number import Number
 from moneystate.apply.column_types import ColumnType
 from moneystate.apply.number_values import whole
 from moneystate.apply.value_types import DAY_MS, BadValue, Day, Time, Unitless
 from moneystate.engine.avro import Malformed
+from moneystate.records import iso_time
+from moneystate.records.json_number import Number
 
 Writer = Callable[[Any], str]
 

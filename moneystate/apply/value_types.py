@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Final
 
-from moneystate.api.json_number import Number
+from moneystate.records.json_number import Number
 
 DAY_MS: Final = 86_400_000
 

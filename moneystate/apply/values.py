@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any, Final
 
-from moneystate.api import iso_time
-from moneystate.api.exact_json import dumps
-from moneystate.api.json_number import Number
 from moneystate.apply import number_values, time_values
 from moneystate.apply.column_types import INTEGERS, TEXTS, ColumnType
 from moneystate.apply.value_types import DAY_MS, BadValue, Day, Time, Written
+from moneystate.records import iso_time
+from moneystate.records.exact_json import dumps
+from moneystate.records.json_number import Number
 
 Writer = Callable[[Any], str]
 

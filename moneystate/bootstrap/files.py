@@ -19,11 +19,11 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from moneystate.api.empty_items import has_empty_items
-from moneystate.api.json_members import children
 from moneystate.engine.avro import Malformed
 from moneystate.engine.items import Header
 from moneystate.errors import ArchiveError
+from moneystate.records.empty_items import has_empty_items
+from moneystate.records.json_members import children
 
 AVRO, PARQUET, JSON_LINES = "avro", "parquet", "jsonl"
 FORMATS = (AVRO, PARQUET, JSON_LINES)

@@ -6,9 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from moneystate.api.decoder import ServiceDecoder
-from moneystate.api.runtime import ServiceProcessor
-from moneystate.api.table_copies import TableCopies, TableRange
 from moneystate.bootstrap.chunks import Chunk
 from moneystate.bootstrap.files import NO_TIMESTAMP
 from moneystate.bootstrap.history import PartitionHistory
@@ -21,11 +18,14 @@ from moneystate.engine.processor import Processor
 from moneystate.errors import ArchiveError
 from moneystate.kafka.convert import converters
 from moneystate.kafka.source_spec import SourceSpec, load_decoder
+from moneystate.runtime.decoder import ServiceDecoder
+from moneystate.runtime.processor import ServiceProcessor
+from moneystate.runtime.table_copies import TableCopies, TableRange
 from moneystate.spark.table_feed import KafkaFeed
 
 
 class HistoryFeed:
-    """`moneystate.api.table_copies.Feed` for the tables of a history."""
+    """`moneystate.runtime.table_copies.Feed` for the tables of a history."""
 
     def __init__(self, spec: SourceSpec, partitions: Sequence[PartitionHistory]) -> None:
         inputs = Inputs(spec.inputs)

@@ -12,8 +12,6 @@ from typing import Annotated, Any
 import typer
 from google.protobuf.json_format import MessageToJson
 
-from moneystate.api.plans import plan_of
-from moneystate.api.reference import service_at
 from moneystate.cli import ask_tables as tables
 from moneystate.cli import services, state_tables
 from moneystate.cli.connection import connected
@@ -22,6 +20,8 @@ from moneystate.cli.option import Panel, option
 from moneystate.cli.options import AtTime, AtVersion, Count, Json, Limit, SinceTime, SinceVersion
 from moneystate.cli.state_query import list_pages, parse_at, show_answer
 from moneystate.errors import ConfigError, MoneystateError
+from moneystate.runtime.plans import plan_of
+from moneystate.runtime.reference import service_at
 from moneystate.serving.arguments import Mistyped, index_value, typed
 from moneystate.serving.client import Client
 from moneystate.state.v1 import header_pb2, status_pb2

@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from moneystate.api import exact_json
 from moneystate.api.forgetting import FORGOTTEN
 from moneystate.cli import state_tables as tables
+from moneystate.records import exact_json
 from moneystate.state.v1 import header_pb2
 from moneystate.state.v1 import state_pb2 as s
 

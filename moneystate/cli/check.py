@@ -7,16 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from moneystate.api.failures import line_of
-from moneystate.api.personal import is_personal_path
-from moneystate.api.plan import Plan
-from moneystate.api.reference import service_at
 from moneystate.api.service import Service
 from moneystate.cli.option import NUMBER, Panel, option
 from moneystate.cli.options import Json, seed
 from moneystate.cli.refusals import refusals
 from moneystate.cli.services import load
 from moneystate.errors import MoneystateError
+from moneystate.runtime.failures import line_of
+from moneystate.runtime.personal import is_personal_path
+from moneystate.runtime.plan import Plan
+from moneystate.runtime.reference import service_at
 from moneystate.testing.generated import Generated, run_generated
 from moneystate.testing.purity import findings
 

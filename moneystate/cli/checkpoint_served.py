@@ -15,7 +15,6 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from moneystate.api import exact_json
 from moneystate.cli import facts_view, registry
 from moneystate.cli.connection import NO_ANSWER, Connect
 from moneystate.cli.work_progress import WorkProgress
@@ -24,6 +23,7 @@ from moneystate.engine.items import END_OF_TIME, NO_TIME
 from moneystate.errors import CheckpointError, ConfigError, QueryError
 from moneystate.ports.state import Fact
 from moneystate.query.v1 import query_pb2
+from moneystate.records import exact_json
 from moneystate.savepoint.compare import Comparison, FactsOf, compare_facts, users_facts
 from moneystate.savepoint.facts import entry_facts
 from moneystate.savepoint.fingerprint import Fingerprint, of_facts

@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from moneystate.api import exact_json
 from moneystate.cli import checkpoint_served, checkpoint_view, facts_view, registry
 from moneystate.cli.command import add
 from moneystate.cli.connection import Connect, connecting
@@ -39,6 +38,7 @@ from moneystate.errors import ConfigError
 from moneystate.kafka.client import check_reachable
 from moneystate.ports.service import ServiceSpec
 from moneystate.ports.state import StateModel
+from moneystate.records import exact_json
 from moneystate.savepoint.compare import compare
 from moneystate.savepoint.format import Savepoint
 from moneystate.savepoint.manifest import ChangelogPosition

@@ -19,7 +19,6 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from moneystate.api.folders import avro_root, folder_of
 from moneystate.cli import registry, services
 from moneystate.cli.checkpoint_schemas import count_state
 from moneystate.cli.command import add
@@ -33,6 +32,7 @@ from moneystate.engine.plan import STATE_VERSION
 from moneystate.errors import CheckpointError, ConfigError
 from moneystate.ports.service import ServiceSpec
 from moneystate.ports.state import Versions
+from moneystate.runtime.folders import avro_root, folder_of
 from moneystate.schemas.tree import Tree, read_folder, tree_of
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.progress import BatchProgress

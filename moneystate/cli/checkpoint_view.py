@@ -8,9 +8,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from moneystate.api import exact_json
 from moneystate.cli.tables import print_fields, print_table
 from moneystate.ports.state import Row
+from moneystate.records import exact_json
 
 ENGINE_TITLES = {"buffered": "events that the watermark has not passed", "timers": "timers"}
 

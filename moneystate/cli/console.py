@@ -8,7 +8,6 @@ from typing import Annotated, Final
 
 import typer
 
-from moneystate.api.reference import service_at
 from moneystate.cli import services
 from moneystate.cli.connection import Timeout
 from moneystate.cli.durations import parse_ms
@@ -24,6 +23,7 @@ from moneystate.console.deployments import ShownCheckpoint, is_local, service_of
 from moneystate.console.options import ConsoleOptions, Security
 from moneystate.errors import ConfigError
 from moneystate.http import ServiceUrl
+from moneystate.runtime.reference import service_at
 from moneystate.serving import addresses
 from moneystate.serving.client import Target
 

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from moneystate.api.iso_time import from_ms
 from moneystate.cli.command import add, new_group
 from moneystate.cli.flag_groups import ClusterFlags
 from moneystate.cli.option import TIME, Panel, flagged, option
@@ -25,6 +24,7 @@ from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import ConfigError
 from moneystate.kafka.dead_letter_log import DeadLetterLog, Filter, StoredLetter
 from moneystate.log import get_log
+from moneystate.records.iso_time import from_ms
 
 COLUMNS = ["letter", "written", "reason", "detail", "record", "key"]
 DRY_RUN = "this is what would be sent; add --confirm to send it"

@@ -12,10 +12,10 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from moneystate import log
-from moneystate.api import odd_times
 from moneystate.cli import core
 from moneystate.cli.tables import fitting
 from moneystate.engine.deadletter import COUNT_PREFIX
+from moneystate.records import odd_times
 from moneystate.spark.progress import BatchProgress
 
 LOG_EVERY_S = 10.0

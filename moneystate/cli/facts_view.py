@@ -6,10 +6,10 @@ from typing import Any
 
 from rich.console import Console
 
-from moneystate.api import exact_json
 from moneystate.engine.items import END_OF_TIME, NO_TIME
 from moneystate.ports import state
 from moneystate.ports.state import Field, Row, StateModel
+from moneystate.records import exact_json
 from moneystate.savepoint.compare import Difference
 
 LEAST_TIME_MS = 10**10  # smaller numbers are not event times

@@ -9,8 +9,6 @@ from typing import Annotated
 
 from confluent_kafka import Producer
 
-from moneystate.api.codec import Codec
-from moneystate.api.platform_records import HEARTBEAT_RECORD, Heartbeat
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.flag_groups import ClusterFlags
 from moneystate.cli.option import DURATION, Panel, choice, option
@@ -19,6 +17,8 @@ from moneystate.errors import BrokerError, ConfigError
 from moneystate.kafka.client import admin_client, base_config, check_reachable, new_client
 from moneystate.kafka.heartbeats import Heartbeats
 from moneystate.log import get_log
+from moneystate.records.codec import Codec
+from moneystate.records.platform_records import HEARTBEAT_RECORD, Heartbeat
 from moneystate.stop_signals import stop_signals
 
 _log = get_log(__name__)

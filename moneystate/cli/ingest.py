@@ -7,8 +7,6 @@ from typing import Annotated
 import typer
 
 from moneystate import log
-from moneystate.api.job import check_formats, plain_service
-from moneystate.api.reference import service_at
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.flag_groups import ClusterFlags, FormatFlags, MetricsFlags, NewTopicFlags, SecurityFlags
 from moneystate.cli.option import DURATION, NUMBER, Panel, option
@@ -18,6 +16,8 @@ from moneystate.errors import ConfigError
 from moneystate.ingest import process
 from moneystate.ingest.app import Limits
 from moneystate.ingest.options import IngestOptions, Security, TopicOptions
+from moneystate.runtime.job import check_formats, plain_service
+from moneystate.runtime.reference import service_at
 
 MIB = 1 << 20
 

@@ -17,8 +17,6 @@ from typing import Annotated, Any
 import typer
 
 from moneystate import log
-from moneystate.api.lookup_plan import LookupPlan
-from moneystate.api.plans import plan_of
 from moneystate.cli import services
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.flag_groups import ClientFlags, ClusterFlags, FormatFlags, MetricsFlags, NewTopicFlags
@@ -36,6 +34,8 @@ from moneystate.lookup.metrics import Metrics
 from moneystate.lookup.resolver import Policy
 from moneystate.lookup.worker import Worker, WorkerConfig
 from moneystate.monitoring import Labelled, Pulse
+from moneystate.runtime.lookup_plan import LookupPlan
+from moneystate.runtime.plans import plan_of
 
 REQUESTS, REPLIES = 0, 1  # the numbers of the topics
 _log = log.get_log(__name__)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from moneystate.api.folders import folder_of
-from moneystate.api.job import plain_job, plain_service
-from moneystate.api.plans import plan_of
-from moneystate.api.replica_model import ServiceReplica
 from moneystate.errors import MoneystateError
+from moneystate.runtime.folders import folder_of
+from moneystate.runtime.job import plain_job, plain_service
+from moneystate.runtime.plans import plan_of
+from moneystate.runtime.replica_model import ServiceReplica
 from moneystate.schemas.services import findings_of
 from moneystate.schemas.tree import RELEASED
 from moneystate.serving.state.contract import Contract

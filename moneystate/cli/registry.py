@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from moneystate.api.job import plain_service
-from moneystate.api.plans import plan_of
-from moneystate.api.reference import service_at
 from moneystate.cli import services
 from moneystate.cli.known_services import ENRICHMENT as ENRICHMENT_NAME
 from moneystate.cli.known_services import KNOWN
 from moneystate.errors import CheckpointError
 from moneystate.ports.service import ServiceSpec
+from moneystate.runtime.job import plain_service
+from moneystate.runtime.plans import plan_of
+from moneystate.runtime.reference import service_at
 from moneystate.serving.face import Face
 from moneystate.serving.state.face import StateFace
 from services.enrichment.cli.enrich import prepared_enrichment

@@ -11,10 +11,10 @@ from dataclasses import fields
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from moneystate.api.reference import Made, made_at
 from moneystate.api.rules import MS, field_types, file_name, from_text, is_scalar, wrong_rule
 from moneystate.cli.durations import parse_ms
 from moneystate.errors import ConfigError
+from moneystate.runtime.reference import Made, made_at
 
 
 class Flag(NamedTuple):

@@ -17,7 +17,6 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from moneystate.api.folders import avro_root, folder_of
 from moneystate.cli import services
 from moneystate.cli.command import add, new_group
 from moneystate.cli.flag_groups import StoreFlags
@@ -26,6 +25,7 @@ from moneystate.cli.options import Json
 from moneystate.cli.registry import SERVICES
 from moneystate.cli.tables import Cell, print_table
 from moneystate.errors import ConfigError
+from moneystate.runtime.folders import avro_root, folder_of
 from moneystate.schemas.check import Finding, Functions, check, check_against
 from moneystate.schemas.services import findings_of, functions_of, release_service
 from moneystate.schemas.tree import RELEASED, Tree, is_state, read_folder, release, tree_of

@@ -9,10 +9,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
-from moneystate.api.job import DEAD_LETTER, FAIL, check_formats, plain_service
-from moneystate.api.reference import given_in, made_at, service_at, with_rules
 from moneystate.api.rules import plain
-from moneystate.api.timed import in_order
 from moneystate.cli import services
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.flag_groups import RuleFlags
@@ -27,6 +24,9 @@ from moneystate.cli.topic_formats import formats
 from moneystate.errors import ConfigError, MoneystateError
 from moneystate.kafka.starting import parse_start
 from moneystate.ports.service import STATE_SCHEMAS, TOPICS, JobSpec
+from moneystate.runtime.job import DEAD_LETTER, FAIL, check_formats, plain_service
+from moneystate.runtime.reference import given_in, made_at, service_at, with_rules
+from moneystate.runtime.timed import in_order
 from moneystate.schemas.services import check_released
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.run_options import RunOptions

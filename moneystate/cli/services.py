@@ -15,15 +15,15 @@ from typing import Any
 
 import typer
 
-from moneystate.api.folders import PACKAGE
-from moneystate.api.job import check_runs
-from moneystate.api.plans import plan_of
-from moneystate.api.reference import is_factory, made_at, with_rules
 from moneystate.api.rules import file_name, plain, read
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.known_services import KNOWN
 from moneystate.cli.service_config import check_used, service_tables
 from moneystate.errors import ConfigError, MoneystateError
+from moneystate.runtime.folders import PACKAGE
+from moneystate.runtime.job import check_runs
+from moneystate.runtime.plans import plan_of
+from moneystate.runtime.reference import is_factory, made_at, with_rules
 
 MODULES = "PYTHONPATH"  # how Spark's Python processes on this machine find what this one imports
 NO_TABLES: Mapping[str, Mapping[str, Any]] = {}

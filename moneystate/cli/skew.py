@@ -9,7 +9,6 @@ from typing import Annotated, Any, Final
 import typer
 from rich.console import Console
 
-from moneystate.api.json_topic import AVRO
 from moneystate.cli import services
 from moneystate.cli.flag_groups import ClusterFlags, FormatFlags
 from moneystate.cli.option import NUMBER, Panel, option
@@ -18,6 +17,7 @@ from moneystate.cli.tables import print_table
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import ConfigError
 from moneystate.kafka.client import check_reachable
+from moneystate.runtime.json_topic import AVRO
 from moneystate.skew.advice import advice
 from moneystate.skew.key_fields import Keys, field_keys, kafka_key, parser
 from moneystate.skew.loads import Load, Sample, by_chance, hot_keys, of_key_groups, of_operator_partitions

@@ -11,10 +11,10 @@ from google.protobuf.message import Message
 from rich.console import Console
 from rich.text import Text
 
-from moneystate.api.iso_time import from_ms
 from moneystate.cli.tables import print_table
 from moneystate.engine.items import END_OF_TIME
 from moneystate.query.v1 import admin_pb2, query_pb2, user_pb2, watch_pb2
+from moneystate.records.iso_time import from_ms
 from moneystate.state.v1 import header_pb2, status_pb2
 
 PIPE_WIDTH = 1_000

@@ -16,7 +16,6 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import typer
 
 from moneystate import log
-from moneystate.api import iso_time
 from moneystate.cli import services
 from moneystate.cli.command import add, new_group
 from moneystate.cli.durations import parse_ms
@@ -49,6 +48,7 @@ from moneystate.kafka.client import admin_client, check_reachable
 from moneystate.kafka.offsets import topic_states
 from moneystate.kafka.topics import Replication
 from moneystate.monitoring import Pulse
+from moneystate.records import iso_time
 from moneystate.stop_signals import StopSignals, stop_signals
 from moneystate.tables.columns import Declared, Names, parsed_types
 from moneystate.tables.declared import table_of_service

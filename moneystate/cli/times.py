@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from moneystate.api.iso_time import to_ms
 from moneystate.engine.avro import Malformed
 from moneystate.errors import ConfigError
+from moneystate.records.iso_time import to_ms
 
 
 def parse_time_ms(text: str, flag: str) -> int:

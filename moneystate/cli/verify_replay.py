@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from moneystate.api import exact_json
 from moneystate.bootstrap.options import BootstrapOptions
 from moneystate.cli import facts_view, registry
 from moneystate.cli.flag_groups import FormatFlags, KafkaFlags, SparkFlags
@@ -28,6 +27,7 @@ from moneystate.cli.options import (
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import CheckpointError
 from moneystate.ports.state import StateModel
+from moneystate.records import exact_json
 from state_tools.replay import Replay, Verdict, open_for_replay
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from moneystate.api.iso_time import to_ms
 from moneystate.console.servers import Asked
 from moneystate.engine.avro import Malformed
+from moneystate.records.iso_time import to_ms
 from moneystate.serving.arguments import Mistyped, index_value, version_of
 from moneystate.state.v1 import header_pb2
 from moneystate.state.v1 import state_pb2 as s

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from moneystate.api.job import plain_service
 from moneystate.console.topics import Topics
 from moneystate.engine.block import merge
 from moneystate.engine.deadletter import Letter
@@ -23,6 +22,7 @@ from moneystate.kafka.client import METADATA_TIMEOUT_S
 from moneystate.kafka.convert import converters
 from moneystate.kafka.offsets import FullPartition, log_ends, log_starts, offsets_at, topic_states
 from moneystate.kafka.source_spec import load_decoder
+from moneystate.runtime.job import plain_service
 
 MOST: Final = 50_000  # records that are read
 MARGIN_MS: Final = 60_000  # for clocks that differ

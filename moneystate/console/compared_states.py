@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from moneystate.api.job import plain_service
-from moneystate.api.state_model import ServiceState
 from moneystate.console.comparison import Item
 from moneystate.console.deployments import export
 from moneystate.console.servers import Asked, Server, Servers
 from moneystate.engine.avro import Malformed
 from moneystate.engine.items import NO_TIME
 from moneystate.errors import CheckpointError, ConfigError, MoneystateError
+from moneystate.runtime.job import plain_service
+from moneystate.runtime.state_model import ServiceState
 from moneystate.savepoint.format import Savepoint
 from moneystate.state.v1 import header_pb2
 from moneystate.state.v1 import state_pb2 as s

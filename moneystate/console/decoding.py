@@ -7,12 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from moneystate.api.codec import Codec
-from moneystate.api.job import topic_records
-from moneystate.api.plans import plan_of
 from moneystate.console.shown import pretty
 from moneystate.engine.avro import HEADER_BYTES, MAGIC, Malformed
 from moneystate.errors import MoneystateError
+from moneystate.records.codec import Codec
+from moneystate.runtime.job import topic_records
+from moneystate.runtime.plans import plan_of
 
 MOST_SHOWN: Final = 40_000  # characters of all values of a page
 LEAST_SHOWN: Final = 400  # of each value

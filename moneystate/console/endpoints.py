@@ -8,12 +8,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from moneystate.api.iso_time import to_ms
 from moneystate.console.alert_forms import Labels
 from moneystate.console.alerts import Alert, Alerts, most_severe_first
 from moneystate.console.figures import Figures, Page, figures_of, page_of
 from moneystate.engine.avro import Malformed
 from moneystate.http import HttpCall, HttpFailure, HttpReply, HttpSender, ServiceUrl
+from moneystate.records.iso_time import to_ms
 
 TIMEOUT_S: Final = 3.0
 CONNECTIONS: Final = 20

@@ -11,7 +11,6 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from moneystate.api import exact_json
 from moneystate.console.decoding import text_of
 from moneystate.console.faces import Block, Face, Graph, NotThere, Record, Rows
 from moneystate.console.page_queries import served
@@ -23,6 +22,7 @@ from moneystate.console.site import Missing, Site
 from moneystate.console.topics import Topics
 from moneystate.errors import SetupError
 from moneystate.log import get_log
+from moneystate.records import exact_json
 from moneystate.serving.callers import READ_PERSONAL
 from moneystate.state.v1 import state_pb2 as s
 

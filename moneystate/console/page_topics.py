@@ -10,7 +10,6 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from moneystate.api.codec import Codec
 from moneystate.console.asking import parse_time
 from moneystate.console.decoding import ReadsRegistered, content_of, hex_dump, share, text_of
 from moneystate.console.jobs import LETTERS
@@ -22,6 +21,7 @@ from moneystate.engine.deadletter import Letter
 from moneystate.engine.items import Header
 from moneystate.kafka.dead_letter_log import Filter, StoredLetter
 from moneystate.log import get_log
+from moneystate.records.codec import Codec
 from moneystate.serving.callers import ADMIN, READ_PERSONAL
 
 LISTED: Final = 200  # dead letters of a page

@@ -11,9 +11,9 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from moneystate.api.iso_time import from_ms
 from moneystate.console.faces import Graph
 from moneystate.engine.items import END_OF_TIME
+from moneystate.records.iso_time import from_ms
 from moneystate.state.v1 import header_pb2
 
 # Characters that reorder text, that have no look of their own, or that no page can have. Joiners of letters and of

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from moneystate.api import exact_json
+from moneystate.records import exact_json
 
 MOST_TEXT: Final = 2_000  # characters of a value
 MOST_IN_ROW: Final = 300  # characters of a list or an object in a table of several rows

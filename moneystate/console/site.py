@@ -24,7 +24,6 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from moneystate.api.codec import Codec
 from moneystate.console.causes import Inquiry
 from moneystate.console.compared_states import NamedSavepoint
 from moneystate.console.comparisons import Comparisons
@@ -40,6 +39,7 @@ from moneystate.console.topics import Topics
 from moneystate.console.topology import Wiring, wirings_of
 from moneystate.errors import MoneystateError
 from moneystate.log import get_log
+from moneystate.records.codec import Codec
 from moneystate.serving.callers import READ
 from moneystate.serving.rates import Rates
 

@@ -9,9 +9,9 @@ from typing import Final
 from urllib.parse import quote
 
 from moneystate.api.handles import Input, Output
-from moneystate.api.reference import service_at
 from moneystate.engine.inputs import is_pattern, matches
 from moneystate.errors import MoneystateError
+from moneystate.runtime.reference import service_at
 
 EVENTS, TIMED, TABLE, LETTERS = "events", "timed stream", "table", "dead letters"
 READ, NAMED = "has been read", "has its name"  # what the broker tells of a service

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 import fastavro
 
-from moneystate.api.schema import canonical_form, fingerprint
 from moneystate.engine.avro import HEADER_BYTES, MAGIC
+from moneystate.records.schema import canonical_form, fingerprint
 
 _Value = TypeVar("_Value", str, int, bytes)
 

@@ -9,9 +9,9 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from moneystate.api.json_text import MAX_RECORD_LEVELS, decoded, parse
 from moneystate.engine.avro import Malformed
 from moneystate.ingest.refusals import Refused, too_large
+from moneystate.records.json_text import MAX_RECORD_LEVELS, decoded, parse
 
 GZIP: Final = 31  # zlib's way to say that there is a gzip header
 BLANK: Final = b" \t\r"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from moneystate.api.shapes import Array, Exact, Field, Maybe, Plain, Record, Shape, Symbols, Table
-from moneystate.api.type_names import TYPE, has_type_field
+from moneystate.records.shapes import Array, Exact, Field, Maybe, Plain, Record, Shape, Symbols, Table
+from moneystate.records.type_names import TYPE, has_type_field
 
 REFERENCE: Final = "#/components/schemas/"
 _LONG: Final = {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}

@@ -14,8 +14,6 @@ from typing import Final
 import uvicorn
 from confluent_kafka.admin import AdminClient
 
-from moneystate.api.plans import plan_of
-from moneystate.api.reference import service_at
 from moneystate.errors import JobError
 from moneystate.ingest.app import App, Ingest
 from moneystate.ingest.metrics import Metrics
@@ -32,6 +30,8 @@ from moneystate.kafka.formats.registry import RegistryClient
 from moneystate.kafka.topics import TopicSpec, ensure_topics, partition_counts
 from moneystate.log import get_log
 from moneystate.monitoring import Health, Labelled, Pulse, expose
+from moneystate.runtime.plans import plan_of
+from moneystate.runtime.reference import service_at
 from moneystate.serving import addresses
 from moneystate.serving.garbage import spare_garbage_collection
 from moneystate.serving.http_server import Server, address_of, bound

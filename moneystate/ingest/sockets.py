@@ -13,8 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from moneystate.api.json_number import Number
-from moneystate.api.json_text import MAX_RECORD_LEVELS, canonical_text, decoded, parse
 from moneystate.engine.avro import Malformed
 from moneystate.ingest.answers import Place
 from moneystate.ingest.app import ROOT, Ingest
@@ -23,6 +21,8 @@ from moneystate.ingest.deliveries import Undelivered
 from moneystate.ingest.deliveries import refused as refused_by
 from moneystate.ingest.refusals import Refused
 from moneystate.ingest.topics import Topic
+from moneystate.records.json_number import Number
+from moneystate.records.json_text import MAX_RECORD_LEVELS, canonical_text, decoded, parse
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

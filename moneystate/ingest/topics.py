@@ -7,23 +7,23 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from moneystate.api.codec import Codec
-from moneystate.api.failures import line_of
 from moneystate.api.handles import Input
-from moneystate.api.json_problems import problems
-from moneystate.api.json_topic import AVRO, JSON, JsonTopic, with_headers
-from moneystate.api.plan import Plan
-from moneystate.api.plan_parts import InputPlan
-from moneystate.api.reading import NO_HEADERS, Headers, checked_time, header_time
-from moneystate.api.shapes import Array, Maybe, Record, Shape, Table
-from moneystate.api.type_names import read_by_format
-from moneystate.api.types import Header
 from moneystate.engine.avro import Malformed
 from moneystate.engine.inputs import is_pattern
 from moneystate.engine.processor import Rejected
 from moneystate.errors import MoneystateError, ServiceError
 from moneystate.ingest.refusals import Found, Refused
 from moneystate.ingest.rights import UNBOUND, Bounds
+from moneystate.records.codec import Codec
+from moneystate.records.json_problems import problems
+from moneystate.records.reading import NO_HEADERS, Headers, checked_time, header_time
+from moneystate.records.shapes import Array, Maybe, Record, Shape, Table
+from moneystate.records.types import Header
+from moneystate.runtime.failures import line_of
+from moneystate.runtime.json_topic import AVRO, JSON, JsonTopic, with_headers
+from moneystate.runtime.json_topic_checks import read_by_format
+from moneystate.runtime.plan import Plan
+from moneystate.runtime.plan_parts import InputPlan
 
 CONFLUENT: Final = "confluent"
 FORMATS: Final = (AVRO, JSON, CONFLUENT)

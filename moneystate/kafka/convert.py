@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from functools import cache
 
-from moneystate.api.folders import avro_root
-from moneystate.api.json_topic import AVRO, DEBEZIUM, JSON, ChangeTopic, JsonTopic
 from moneystate.api.message import NamesSchema
-from moneystate.api.plans import plan_of
 from moneystate.engine.items import Output
 from moneystate.engine.processor import Convert, InputTopic, Rejected
 from moneystate.kafka.formats import plain
 from moneystate.kafka.formats.base import Undecodable, ValueFormat, make_format, subject_of
 from moneystate.kafka.formats.schemas import SchemaSet
 from moneystate.kafka.formats.versions import AnyVersion
+from moneystate.runtime.folders import avro_root
+from moneystate.runtime.json_topic import AVRO, DEBEZIUM, JSON, ChangeTopic, JsonTopic
+from moneystate.runtime.plans import plan_of
 from moneystate.schemas.tree import has_further_versions
 
 

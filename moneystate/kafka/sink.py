@@ -48,8 +48,6 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from moneystate.api.codec import Codec
-from moneystate.api.platform_records import HEARTBEAT_RECORD, Heartbeat
 from moneystate.engine import keys
 from moneystate.engine.ends import EndOfBatch
 from moneystate.engine.items import MAX_EVENT_TIME, MIN_EVENT_TIME, NO_TIME, Header, Output
@@ -72,6 +70,8 @@ from moneystate.kafka.convert import converted
 from moneystate.kafka.failpoints import failpoint
 from moneystate.kafka.groups import other_prefixes
 from moneystate.kafka.markers import MarkerLog
+from moneystate.records.codec import Codec
+from moneystate.records.platform_records import HEARTBEAT_RECORD, Heartbeat
 
 HEARTBEAT = Codec(HEARTBEAT_RECORD)
 # A transaction is open for a few seconds, while the operator works on the batch. The broker aborts it after this time.

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
-from moneystate.api.iso_time import to_ms
 from moneystate.engine.avro import Malformed
 from moneystate.engine.inputs import matches
 from moneystate.engine.json_object import read_object
@@ -17,6 +16,7 @@ from moneystate.engine.processor import InputTopic
 from moneystate.errors import ConfigError, RetentionError
 from moneystate.kafka.input_topics import input_topics
 from moneystate.kafka.offsets import FullPartition, log_ends, log_starts, offsets_at
+from moneystate.records.iso_time import to_ms
 
 EARLIEST = "earliest"
 FLAG = "--starting-offsets"

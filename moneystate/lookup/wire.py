@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from moneystate.api.codec import Codec
 from moneystate.api.lookup import FAILED, FOUND, NOT_FOUND
-from moneystate.api.lookup_plan import Attempt, LookupPlan, Unusable
 from moneystate.engine.avro import HEADER_BYTES, Malformed, string_bytes
 from moneystate.engine.processor import Rejected
 from moneystate.errors import StepError
+from moneystate.records.codec import Codec
+from moneystate.runtime.lookup_plan import Attempt, LookupPlan, Unusable
 
 
 class Outcome(StrEnum):

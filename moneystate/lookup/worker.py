@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from moneystate.api.lookup_plan import LookupPlan, Unusable
 from moneystate.engine.processor import Convert, Rejected
 from moneystate.errors import BrokerError
 from moneystate.kafka.client import place
@@ -28,6 +27,7 @@ from moneystate.lookup.metrics import Metrics
 from moneystate.lookup.resolver import Policy, Resolver
 from moneystate.lookup.wire import Answer, Outcome, Request, Wire
 from moneystate.monitoring import Health
+from moneystate.runtime.lookup_plan import LookupPlan, Unusable
 
 log = get_log(__name__)
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import Any, Final
 
-from moneystate.api import layout
-from moneystate.api.cells import RecordKind, decode_entry
 from moneystate.engine import avro
 from moneystate.replica import range_scan, rows
 from moneystate.replica.model import Header, Malformed, Page, Source, Version
@@ -19,6 +17,8 @@ from moneystate.replica.reader import FEW, VERSIONS_PER_SCAN, FollowedReader, Re
 from moneystate.replica.record import BASE, Revision, read_revision
 from moneystate.replica.service_view import Item, ServiceSnapshot, item_place
 from moneystate.replica.snapshot import mark_of, page_of
+from moneystate.runtime import layout
+from moneystate.runtime.cells import RecordKind, decode_entry
 
 COMPARED: Final = 500  # entries that one call compares at two versions: about 10 ms
 

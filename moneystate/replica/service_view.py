@@ -8,17 +8,17 @@ from functools import cached_property, partial
 from itertools import islice
 from typing import Any, Final
 
-from moneystate.api import layout
-from moneystate.api.cells import RecordKind
-from moneystate.api.entry_view import Match, StateView
 from moneystate.api.handles import AnyIndex
-from moneystate.api.index_order import Span
-from moneystate.api.plan import Plan
-from moneystate.api.replica_model import ServiceReplica, index_span, place_of
 from moneystate.engine.avro import Malformed
+from moneystate.records.index_order import Span
 from moneystate.replica import model, ordered_index, range_scan, rows
 from moneystate.replica.model import Page
 from moneystate.replica.snapshot import EXAMINED, Snapshot, mark_of, page_of
+from moneystate.runtime import layout
+from moneystate.runtime.cells import RecordKind
+from moneystate.runtime.entry_view import Match, StateView
+from moneystate.runtime.plan import Plan
+from moneystate.runtime.replica_model import ServiceReplica, index_span, place_of
 
 READ_AT_ONCE: Final = 200  # entries that a listing examines before it checks again that the version is still kept
 

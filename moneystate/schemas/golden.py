@@ -12,15 +12,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
-from moneystate.api import exact_json
-from moneystate.api.cells import RecordKind
-from moneystate.api.folders import folder_of
-from moneystate.api.json_value import Json
-from moneystate.api.plans import plan_of
-from moneystate.api.reference import path_of
-from moneystate.api.shapes import Array, Exact, Maybe, Plain, Record, Shape, Symbols, Table
 from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.errors import ServiceError
+from moneystate.records import exact_json
+from moneystate.records.json_value import Json
+from moneystate.records.shapes import Array, Exact, Maybe, Plain, Record, Shape, Symbols, Table
+from moneystate.runtime.cells import RecordKind
+from moneystate.runtime.folders import folder_of
+from moneystate.runtime.plans import plan_of
+from moneystate.runtime.reference import path_of
 from moneystate.schemas.check import RESTORE, Finding
 from moneystate.schemas.tree import STATE, Tree
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from moneystate.api.json_fields import MARK
+from moneystate.records.json_fields import MARK
 from moneystate.schemas.types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Union
 
 PROMOTIONS: Final = {

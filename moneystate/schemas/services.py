@@ -18,14 +18,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from moneystate.api.folders import PACKAGE, folder_of
-from moneystate.api.job import state_records, topic_records
-from moneystate.api.json_fields import json_fields
-from moneystate.api.plans import plan_of
-from moneystate.api.reference import path_of
-from moneystate.api.schema import fingerprint_of, schema_of
 from moneystate.engine.avro import MAGIC
 from moneystate.errors import ConfigError, ServiceError
+from moneystate.records.json_fields import json_fields
+from moneystate.records.schema import fingerprint_of, schema_of
+from moneystate.runtime.folders import PACKAGE, folder_of
+from moneystate.runtime.job import state_records, topic_records
+from moneystate.runtime.plans import plan_of
+from moneystate.runtime.reference import path_of
 from moneystate.schemas import golden
 from moneystate.schemas.check import Finding, Functions, check
 from moneystate.schemas.tree import RELEASED, STATE, Tree, is_state, read_folder, release, tree_of

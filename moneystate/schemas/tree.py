@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from fastavro.schema import SchemaParseException, fingerprint, parse_schema, to_parsing_canonical_form
 
-from moneystate.api.json_fields import NOTED, marked
+from moneystate.records.json_fields import NOTED, marked
 from moneystate.schemas.types import BadSchema, Type, parse
 
 RELEASED: Final = "released.json"

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-from moneystate.api.json_text import parse
 from moneystate.engine.avro import Malformed
+from moneystate.records.json_text import parse
 from moneystate.state.v1 import header_pb2
 from moneystate.state.v1 import state_pb2 as s
 

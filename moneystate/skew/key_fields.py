@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from fastavro import parse_schema, schemaless_reader
 
-from moneystate.api.json_topic import AVRO, JSON, parse_value
 from moneystate.engine.avro import HEADER_BYTES, MAGIC, Malformed
 from moneystate.kafka.formats import SchemaSet, Undecodable, plain
 from moneystate.kafka.formats.confluent import ConfluentFormat
 from moneystate.kafka.formats.registry import RegistryClient
+from moneystate.runtime.json_topic import AVRO, JSON, parse_value
 
 Keys = Callable[[bytes | None, bytes | None], list[bytes]]  # of a Kafka key and a value
 Parse = Callable[[bytes], Any]

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from moneystate.api.iso_time import from_ms
 from moneystate.engine import plan as plans
 from moneystate.engine.inputs import Inputs, place_text
 from moneystate.engine.items import END_OF_TIME, NO_TIME
@@ -24,6 +23,7 @@ from moneystate.kafka.sink import BatchId
 from moneystate.kafka.source_spec import SourceSpec
 from moneystate.kafka.table_loads import unloaded
 from moneystate.ports.service import JobSpec
+from moneystate.records.iso_time import from_ms
 from moneystate.spark import startup
 from moneystate.spark.batch_writing import Report
 from moneystate.spark.checkpoint import Checkpoint

@@ -18,12 +18,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from moneystate.api.iso_time import from_ms
 from moneystate.engine import plan as plans
 from moneystate.engine.inputs import parse_place, place_text
 from moneystate.engine.json_object import read_object
 from moneystate.errors import CheckpointError, DrainedError, RulesError
 from moneystate.ports.service import rule_changes
+from moneystate.records.iso_time import from_ms
 from moneystate.spark.storage.folder import folder_at
 
 FORMAT = 1

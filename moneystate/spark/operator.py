@@ -33,7 +33,7 @@ from moneystate.spark.result_files import ResultWriter
 from moneystate.spark.state_access import stores_of
 
 if TYPE_CHECKING:
-    from moneystate.api.table_copies import TableCopies
+    from moneystate.runtime.table_copies import TableCopies
 
 STATE_NAME = "entries"
 ORIGIN_BITS = 62

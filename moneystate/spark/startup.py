@@ -7,7 +7,6 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
-from moneystate.api.json_topic import AVRO
 from moneystate.engine import deadletter
 from moneystate.engine import plan as plans
 from moneystate.engine.inputs import Inputs
@@ -18,6 +17,7 @@ from moneystate.kafka import sizes
 from moneystate.kafka.offsets import existing_states, log_ends, log_starts, topic_states
 from moneystate.kafka.topics import partition_counts
 from moneystate.ports.service import JobSpec
+from moneystate.runtime.json_topic import AVRO
 from moneystate.spark import refusals
 from moneystate.spark.checkpoint import FORMAT, Checkpoint
 

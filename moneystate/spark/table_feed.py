@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from moneystate.api.decoder import ServiceDecoder
-from moneystate.api.runtime import ServiceProcessor
-from moneystate.api.table_copies import TableCopies, TableRange
 from moneystate.engine.deadletter import Letter
 from moneystate.engine.order import Partition
 from moneystate.engine.processor import Processor
@@ -19,13 +16,16 @@ from moneystate.kafka.client import letter_of
 from moneystate.kafka.convert import converters
 from moneystate.kafka.ranges import Range, RangeReader
 from moneystate.kafka.source_spec import SourceSpec, load_decoder
+from moneystate.runtime.decoder import ServiceDecoder
+from moneystate.runtime.processor import ServiceProcessor
+from moneystate.runtime.table_copies import TableCopies, TableRange
 
 FEW: Final = 10_000  # records
 QUEUE_BYTES: Final = 4 * 1024 * 1024  # each worker reads all rows, so each has one
 
 
 class KafkaFeed:
-    """`moneystate.api.table_copies.Feed`."""
+    """`moneystate.runtime.table_copies.Feed`."""
 
     def __init__(self, spec: SourceSpec) -> None:
         self.spec = spec

@@ -18,10 +18,10 @@ from collections.abc import Callable, Mapping
 from datetime import date, datetime, tzinfo
 from typing import Any, Final
 
-from moneystate.api import iso_time
-from moneystate.api.json_number import Number
-from moneystate.api.json_text import MAX_DIGITS, parse
 from moneystate.engine.avro import Malformed
+from moneystate.records import iso_time
+from moneystate.records.json_number import Number
+from moneystate.records.json_text import MAX_DIGITS, parse
 from moneystate.tables.documents import time_text
 
 Cell = Callable[[str], Any]  # raises Malformed

@@ -10,9 +10,9 @@ from datetime import tzinfo
 from enum import StrEnum
 from typing import Any, Final
 
-from moneystate.api.shapes import MILLIS_KIND, Exact, Maybe, Plain, Record, Shape, Symbols, camel
 from moneystate.engine.avro import Malformed
 from moneystate.errors import ConfigError, SourceError
+from moneystate.records.shapes import MILLIS_KIND, Exact, Maybe, Plain, Record, Shape, Symbols, camel
 from moneystate.tables.cells import TEXT, Cell, cell_readers
 from moneystate.tables.records import BadCell
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from moneystate.api.json_topic import JSON
-from moneystate.api.plans import plan_of
-from moneystate.api.shapes import Record
 from moneystate.errors import ConfigError
+from moneystate.records.shapes import Record
+from moneystate.runtime.json_topic import JSON
+from moneystate.runtime.plans import plan_of
 from moneystate.tables.records import Check
 
 

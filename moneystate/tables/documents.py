@@ -10,10 +10,10 @@ from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
-from moneystate.api import iso_time
-from moneystate.api.json_number import Number
-from moneystate.api.json_text import MAX_DIGITS
 from moneystate.engine.avro import Malformed
+from moneystate.records import iso_time
+from moneystate.records.json_number import Number
+from moneystate.records.json_text import MAX_DIGITS
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MS: Final = timedelta(milliseconds=1)

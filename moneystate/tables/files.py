@@ -19,8 +19,8 @@ from typing import BinaryIO, Final, NamedTuple
 
 import pyarrow as pa
 
-from moneystate.api import iso_time
 from moneystate.errors import ConfigError, SourceError
+from moneystate.records import iso_time
 from moneystate.tables.columns import Declared, Names, check_typed, key_of
 from moneystate.tables.delimited import read_delimited
 from moneystate.tables.json_lines import read_json_lines

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from moneystate.api.json_text import MAX_RECORD_LEVELS, decoded, parse
 from moneystate.engine.avro import Malformed
+from moneystate.records.json_text import MAX_RECORD_LEVELS, decoded, parse
 from moneystate.tables.rows import Read, Row, Unreadable
 
 

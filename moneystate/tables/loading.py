@@ -21,10 +21,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from moneystate.api.platform_records import TableLoaded
 from moneystate.errors import SourceError
 from moneystate.kafka.failpoints import failpoint
 from moneystate.log import get_log
+from moneystate.records.platform_records import TableLoaded
 from moneystate.tables.comparison import Comparison, Counts, differences
 from moneystate.tables.following import Follower, Progress
 from moneystate.tables.guard import check_deletions

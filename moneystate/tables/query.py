@@ -20,8 +20,8 @@ from sqlalchemy.engine.url import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from moneystate.api.json_text import MAX_RECORD_LEVELS, parse
 from moneystate.errors import ConfigError, SourceError
+from moneystate.records.json_text import MAX_RECORD_LEVELS, parse
 from moneystate.tables.columns import Declared, key_of
 from moneystate.tables.rows import ROW, Read
 from moneystate.tables.source import CHUNK

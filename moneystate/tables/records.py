@@ -6,11 +6,11 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from moneystate.api.json_number import Number
-from moneystate.api.json_text import canonical_text
-from moneystate.api.reading import is_whole_number, key_bytes, key_text
-from moneystate.api.type_names import HEARTBEAT, TYPE
 from moneystate.engine.avro import Malformed
+from moneystate.records.json_number import Number
+from moneystate.records.json_text import canonical_text
+from moneystate.records.reading import is_whole_number, key_bytes, key_text
+from moneystate.records.type_names import HEARTBEAT, TYPE
 from moneystate.tables.rows import Document, Read, Unreadable
 
 TABLE_LOADED: Final = "TableLoaded"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-Document = dict[str, Any]  # a row as parsed JSON: its numbers are `moneystate.api.json_number.Number`
+Document = dict[str, Any]  # a row as parsed JSON: its numbers are `moneystate.records.json_number.Number`
 
 LINE: Final = "line"  # how the rows of a source are numbered
 ROW: Final = "row"

@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from moneystate.api.codec import Codec
-from moneystate.api.platform_records import TABLE_LOADED_RECORD, TableLoaded
 from moneystate.errors import BrokerError, InstanceError, MoneystateError
 from moneystate.kafka import sizes
 from moneystate.kafka.client import admin_client, advice, base_config, new_client
 from moneystate.kafka.offsets import topic_states
+from moneystate.records.codec import Codec
+from moneystate.records.platform_records import TABLE_LOADED_RECORD, TableLoaded
 
 # Readers wait for an open transaction. The broker aborts it after this time, if no other writer does it before.
 TRANSACTION_MS: Final = 300_000

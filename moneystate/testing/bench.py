@@ -29,21 +29,21 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, overload
 
 from moneystate.api.handles import Input, Map, Output, Value
-from moneystate.api.json_topic import JSON
-from moneystate.api.json_value import Json
 from moneystate.api.lookup import FAILED, FOUND, NOT_FOUND, Lookup
-from moneystate.api.lookup_plan import Attempt, Unusable
-from moneystate.api.plan import Plan
-from moneystate.api.query_plan import QueryPlan
-from moneystate.api.reading import NO_HEADERS
 from moneystate.api.service import Service
-from moneystate.api.shapes import Shapes
-from moneystate.api.table_plan import TablePlan
-from moneystate.api.table_rows import text_of
 from moneystate.api.tables import DeclaredTable
 from moneystate.api.view import View
 from moneystate.engine.avro import HEADER_BYTES
 from moneystate.errors import ServiceError
+from moneystate.records.json_value import Json
+from moneystate.records.reading import NO_HEADERS
+from moneystate.records.shapes import Shapes
+from moneystate.runtime.json_topic import JSON
+from moneystate.runtime.lookup_plan import Attempt, Unusable
+from moneystate.runtime.plan import Plan
+from moneystate.runtime.query_plan import QueryPlan
+from moneystate.runtime.table_plan import TablePlan
+from moneystate.runtime.table_rows import text_of
 from moneystate.testing.event_times import TimeJudge
 from moneystate.testing.loops import advance_loops, advance_to
 from moneystate.testing.member import Cuts, Member, connect, in_order

@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 
-from moneystate.api import odd_times
 from moneystate.engine.inputs import partition_in
 from moneystate.engine.items import EarlyEvent
+from moneystate.records import odd_times
 from moneystate.testing.member import Member
 
 

@@ -8,8 +8,8 @@ from dataclasses import fields
 from decimal import Decimal
 from typing import Any, Final
 
-from moneystate.api.cells import Cell, RecordKind
-from moneystate.api.codec import Codec
+from moneystate.records.codec import Codec
+from moneystate.runtime.cells import Cell, RecordKind
 
 _SCALARS: Final = (int, str, bool, bytes, type(None))
 

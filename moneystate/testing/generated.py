@@ -12,18 +12,18 @@ from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from moneystate.api.failures import EXCEPTION
-from moneystate.api.iso_time import from_ms
-from moneystate.api.json_topic import DEBEZIUM
-from moneystate.api.json_value import Json
-from moneystate.api.lookup_plan import LookupPlan
-from moneystate.api.odd_times import ADVICE
-from moneystate.api.plan_parts import InputPlan
 from moneystate.api.service import Service
-from moneystate.api.shapes import Array, Exact, Maybe, Plain, Record, Shape, Symbols, Table
-from moneystate.api.table_plan import TablePlan
-from moneystate.api.types import Header
 from moneystate.engine.items import LIKELY_SINCE
+from moneystate.records.iso_time import from_ms
+from moneystate.records.json_value import Json
+from moneystate.records.odd_times import ADVICE
+from moneystate.records.shapes import Array, Exact, Maybe, Plain, Record, Shape, Symbols, Table
+from moneystate.records.types import Header
+from moneystate.runtime.failures import EXCEPTION
+from moneystate.runtime.json_topic import DEBEZIUM
+from moneystate.runtime.lookup_plan import LookupPlan
+from moneystate.runtime.plan_parts import InputPlan
+from moneystate.runtime.table_plan import TablePlan
 from moneystate.testing.bench import CRASH, Bench
 from moneystate.testing.event_times import EventTimeWarning
 from moneystate.testing.purity import ImpureWarning

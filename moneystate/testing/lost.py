@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from moneystate.api.handles import Timer, Value
-from moneystate.api.plan import Plan
 from moneystate.api.reject import Reject
+from moneystate.runtime.plan import Plan
 
 ASSIGNED, NO_FIELD, NOT_RAISED = "state replaced", "undeclared field", "not raised"
 INSTEAD: Final = {

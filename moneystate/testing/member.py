@@ -8,18 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from moneystate.api.handles import Input
-from moneystate.api.json_topic import DEBEZIUM, JSON
-from moneystate.api.plan import Plan
-from moneystate.api.plan_parts import InputPlan
-from moneystate.api.platform_records import TableLoaded
-from moneystate.api.table_plan import TablePlan
-from moneystate.api.table_reader import LOADED
-from moneystate.api.timed import in_order as services_in_order
 from moneystate.engine.avro import HEADER_BYTES
 from moneystate.engine.inputs import Inputs
 from moneystate.engine.items import NO_TIME
 from moneystate.engine.place import MARK, PLACE, cause_of, partition_of, partitions_of, place_of, time_bytes
 from moneystate.engine.processor import InputTopic, bounds_of
+from moneystate.records.platform_records import TableLoaded
+from moneystate.runtime.json_topic import DEBEZIUM, JSON
+from moneystate.runtime.plan import Plan
+from moneystate.runtime.plan_parts import InputPlan
+from moneystate.runtime.table_plan import TablePlan
+from moneystate.runtime.table_reader import LOADED
+from moneystate.runtime.timed import in_order as services_in_order
 from moneystate.testing.run import Advance, Entry, Run, Sent, Whole
 
 Cuts = Literal["random", "one", "each"]

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType, ModuleType
 from typing import Any, Final, NamedTuple
 
-from moneystate.api.job import functions_of
-from moneystate.api.plan import Plan
 from moneystate.api.service import Service
-from moneystate.api.shapes import Maybe, Plain, Record
+from moneystate.records.shapes import Maybe, Plain, Record
+from moneystate.runtime.job import functions_of
+from moneystate.runtime.plan import Plan
 from moneystate.testing import lost
 
 CLOCK, RANDOM, IO, SET, FLOAT, HASH, KEPT = "clock", "random", "I/O", "set order", "float sum", "hash", "kept in module"

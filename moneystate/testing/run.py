@@ -6,16 +6,7 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from moneystate.api.cells import Cell, RecordKind
-from moneystate.api.decoder import ServiceDecoder
-from moneystate.api.entry_view import EntryView
 from moneystate.api.handles import Output
-from moneystate.api.json_topic import AVRO
-from moneystate.api.plan import Plan
-from moneystate.api.platform_records import Heartbeat
-from moneystate.api.runtime import ServiceProcessor
-from moneystate.api.table_copies import TableCopies, TableRange
-from moneystate.api.work import Work
 from moneystate.engine.avro import HEADER_BYTES
 from moneystate.engine.deadletter import PREFIX, Letter, Place, place_of_step, restored
 from moneystate.engine.effects import Effects
@@ -25,6 +16,15 @@ from moneystate.engine.order import Partition
 from moneystate.engine.place import cause_of, time_bytes
 from moneystate.engine.processor import Change, Decoded, Read
 from moneystate.engine.state import StateAccess
+from moneystate.records.platform_records import Heartbeat
+from moneystate.runtime.cells import Cell, RecordKind
+from moneystate.runtime.decoder import ServiceDecoder
+from moneystate.runtime.entry_view import EntryView
+from moneystate.runtime.json_topic import AVRO
+from moneystate.runtime.plan import Plan
+from moneystate.runtime.processor import ServiceProcessor
+from moneystate.runtime.table_copies import TableCopies, TableRange
+from moneystate.runtime.work import Work
 from moneystate.testing.forms import difference_of_cell, difference_of_record, exact_form
 from moneystate.testing.simulation import Input, Simulation
 
@@ -174,7 +174,7 @@ class Run:
         self.dead_letter_errors = dead_letter_errors
 
     def _rows(self, ranges: Sequence[TableRange]) -> Iterator[tuple[Partition, Letter]]:
-        """`moneystate.api.table_copies.Feed`."""
+        """`moneystate.runtime.table_copies.Feed`."""
         for code, partition, start, end in ranges:
             for letter in self.table_log.get((code, partition), []):
                 if start <= letter.offset < end:

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import moneystate as ms
-from moneystate.api.json_text import canonical_text, decoded, parse
-from moneystate.api.json_value import json_as_is
-from moneystate.api.unavailable import Placeholder
 from moneystate.engine.avro import Malformed
+from moneystate.records.json_text import canonical_text, decoded, parse
+from moneystate.records.json_value import json_as_is
+from moneystate.runtime.unavailable import Placeholder
 from services.changes.config import Config, Table
 from services.changes.records import NONE, Beat, Change, Ended
 

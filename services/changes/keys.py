@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import moneystate as ms
-from moneystate.api.json_text import member_texts, quote
+from moneystate.records.json_text import member_texts, quote
 from services.changes.config import Config, Table, tables_by_name
 from services.changes.records import BusinessEvent
 from services.changes.rows import Version, referred, row_id

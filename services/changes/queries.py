@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import moneystate as ms
-from moneystate.api.json_text import member_texts, parse
+from moneystate.records.json_text import member_texts, parse
 from services.changes.config import Config, Table
 from services.changes.decode import transaction_in
 from services.changes.records import KnownRow, Open, OpenTransaction, Queued, Row, Turn, Waiting, WaitingEvent

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal, TypeAlias
 
 import moneystate as ms
-from moneystate.api.json_value import json_as_is
+from moneystate.records.json_value import json_as_is
 
 NONE: Final = json_as_is("[]")
 EMPTY: Final = json_as_is("{}")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import moneystate as ms
-from moneystate.api.json_text import canonical_text, member_texts, parse, quote
-from moneystate.api.json_value import json_as_is
+from moneystate.records.json_text import canonical_text, member_texts, parse, quote
+from moneystate.records.json_value import json_as_is
 from services.changes.config import Reference, Table
 from services.changes.records import NONE, Change, Row
 

@@ -7,7 +7,7 @@ from operator import or_
 from typing import Any, Final
 
 import moneystate as ms
-from moneystate.api.json_text import member_texts
+from moneystate.records.json_text import member_texts
 from services.changes import records as r
 from services.changes.apply import Applying
 from services.changes.config import Config, Table, check

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Final, Literal
 
 import moneystate as ms
-from moneystate.api.json_text import member_texts, parse, quote
-from moneystate.api.json_value import json_as_is
+from moneystate.records.json_text import member_texts, parse, quote
+from moneystate.records.json_value import json_as_is
 from services.changes.config import Config
 from services.changes.fold import Entity, Folded
 from services.changes.happened import Told

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import moneystate as ms
-from moneystate.api.json_text import member_texts
+from moneystate.records.json_text import member_texts
 from services.changes.apply import Applying
 from services.changes.config import Config
 from services.changes.decode import transaction_in

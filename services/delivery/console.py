@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from moneystate.api.iso_time import from_ms
 from moneystate.console.faces import Ask, Block, Choice, Face, Note, Record, Records, Rows
+from moneystate.records.iso_time import from_ms
 
 MOST: Final = 200
 LOOKED_AT: Final = 20_000  # last records of a topic

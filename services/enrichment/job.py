@@ -7,11 +7,11 @@ from dataclasses import asdict, fields
 from functools import partial
 from typing import Any
 
-from moneystate.api.folders import avro_root
 from moneystate.engine.avro import MAGIC
 from moneystate.engine.deadletter import Letter
 from moneystate.engine.processor import Convert, Decoded, Read, ReadValue, Rejected
 from moneystate.ports.service import JobSpec, ServiceSpec
+from moneystate.runtime.folders import avro_root
 from moneystate.schemas.tree import has_further_versions, read_folder, tree_of
 from services.enrichment import events, fingerprints, topics
 from services.enrichment.emit import asked_again

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from moneystate.api import exact_json
 from moneystate.engine.avro import Malformed
 from moneystate.engine.items import Item
 from moneystate.kafka.formats.json_format import JsonFormat
 from moneystate.kafka.formats.schemas import SchemaSet
 from moneystate.ports.state import Fact, Field, Pair, Row, Versions
+from moneystate.records import exact_json
 from services.enrichment import migrations, view
 from services.enrichment.facts import user_facts
 from services.enrichment.state import FORGOTTEN, PAGE, USER, WAITING, decode_waiting, owner_of

@@ -7,8 +7,8 @@ from hashlib import blake2b
 from typing import Any, Final, TypeVar
 
 import moneystate as ms
-from moneystate.api.json_number import Number
-from moneystate.api.json_text import parse
+from moneystate.records.json_number import Number
+from moneystate.records.json_text import parse
 from services.entities import records as r
 from services.entities import texts
 from services.entities.config import Config

@@ -12,8 +12,8 @@ from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-
 from typing import Any, Final
 
 import moneystate as ms
-from moneystate.api.json_text import canonical_text, parse
-from moneystate.api.json_value import json_as_is
+from moneystate.records.json_text import canonical_text, parse
+from moneystate.records.json_value import json_as_is
 from services.entities.merge import Merge
 from services.entities.records import Piece, Stored
 

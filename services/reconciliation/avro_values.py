@@ -18,9 +18,9 @@ import fastavro
 from fastavro.schema import fingerprint, parse_schema, to_parsing_canonical_form
 
 import moneystate as ms
-from moneystate.api.empty_items import has_empty_items
-from moneystate.api.folders import avro_root
 from moneystate.engine.avro import HEADER_BYTES, MAGIC, Malformed
+from moneystate.records.empty_items import has_empty_items
+from moneystate.runtime.folders import avro_root
 
 ITEM: Final = "reconciliation.InventoryItem"
 CONFLUENT_BYTES: Final = 5  # before the body: a zero byte and the schema's id

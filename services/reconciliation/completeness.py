@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import moneystate as ms
-from moneystate.api.iso_time import from_ms
+from moneystate.records.iso_time import from_ms
 from services.reconciliation.config import Config, Pair, check
 from services.reconciliation.keys import interval_key
 from services.reconciliation.queries import MOST

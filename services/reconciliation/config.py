@@ -10,7 +10,7 @@ from typing import Any, Literal
 import fastavro
 
 import moneystate as ms
-from moneystate.api.empty_items import has_empty_items
+from moneystate.records.empty_items import has_empty_items
 from services.reconciliation.records import Role
 
 DAY_MS = 86_400_000

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from moneystate.api.iso_time import from_ms, to_ms
 from moneystate.console.faces import Ask, Block, Choice, Face, HeatMap, Rows, Spot
+from moneystate.records.iso_time import from_ms, to_ms
 
 MOST: Final = 500
 HOUR_MS: Final = 3_600_000

@@ -13,13 +13,13 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 
 import moneystate as ms
-from moneystate.api import json_parts
-from moneystate.api.codec import Codec
-from moneystate.api.json_number import Number
-from moneystate.api.json_text import decoded, parse
-from moneystate.api.reading import header_text, header_time
-from moneystate.api.shapes import Shapes
 from moneystate.engine.avro import Malformed
+from moneystate.records import json_parts
+from moneystate.records.codec import Codec
+from moneystate.records.json_number import Number
+from moneystate.records.json_text import decoded, parse
+from moneystate.records.reading import header_text, header_time
+from moneystate.records.shapes import Shapes
 from services.reconciliation import avro_values
 from services.reconciliation.avro_values import Versions
 from services.reconciliation.config import Fields, InputConfig

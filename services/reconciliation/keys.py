@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from json.encoder import encode_basestring as quote
 from typing import NamedTuple
 
-from moneystate.api.layout import MAX_ID_BYTES
 from moneystate.engine.avro import Malformed
+from moneystate.runtime.layout import MAX_ID_BYTES
 from services.reconciliation.config import Pair
 from services.reconciliation.records import InventoryItem
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from moneystate.api.iso_time import to_ms
 from moneystate.console.faces import Ask, Block, Choice, Face, Graph, Line, Note, NotThere, Rows
+from moneystate.records.iso_time import to_ms
 from services.rollups.tiers import BY_NAME
 
 TIERS: Final = ("", *(name for name in BY_NAME if name != "1m"), "1m")

@@ -19,9 +19,9 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from rich.console import Console
 from rich.text import Text
 
-from moneystate.api.iso_time import to_ms
 from moneystate.devbroker.demo import environment, kill_with_children, read_all, run_job, stage
 from moneystate.errors import BrokerError, SetupError
+from moneystate.records.iso_time import to_ms
 from moneystate.serving.client import Client, Target
 from moneystate.state.v1 import state_pb2 as s
 from moneystate.state.v1 import status_pb2

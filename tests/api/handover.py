@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 from unittest.mock import patch
 
-from moneystate.api.plan import Plan
 from moneystate.api.service import Service
+from moneystate.runtime.plan import Plan
 from moneystate.testing import Bench
 
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import pytest
 
 import moneystate as ms
-from moneystate.api.plan import Plan
 from moneystate.engine.items import NO_TIME
 from moneystate.engine.order import Partition
 from moneystate.errors import ServiceError
+from moneystate.runtime.plan import Plan
 from moneystate.testing import Bench
 from moneystate.testing.bench import CRASH
 from moneystate.testing.run import Run

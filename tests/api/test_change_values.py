@@ -10,12 +10,12 @@ from typing import Annotated, Any
 import pytest
 
 import moneystate as ms
-from moneystate.api.change_values import converted
-from moneystate.api.codec import Codec
-from moneystate.api.iso_time import to_ms
-from moneystate.api.json_text import parse
-from moneystate.api.shapes import Shapes
 from moneystate.engine.avro import Malformed
+from moneystate.records.change_values import converted
+from moneystate.records.codec import Codec
+from moneystate.records.iso_time import to_ms
+from moneystate.records.json_text import parse
+from moneystate.records.shapes import Shapes
 from moneystate.testing import Bench
 
 DAY = 86_400_000

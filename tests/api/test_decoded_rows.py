@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moneystate.api.decoded_rows import FIELD_BYTES, ROW_BYTES, DecodedRows
+from moneystate.runtime.decoded_rows import FIELD_BYTES, ROW_BYTES, DecodedRows
 
 EACH = ROW_BYTES + FIELD_BYTES + 2  # the estimate of a row of two bytes
 

@@ -8,9 +8,6 @@ from dataclasses import dataclass
 import pytest
 
 import moneystate as ms
-from moneystate.api.decoder import ServiceDecoder
-from moneystate.api.plan import Plan
-from moneystate.api.runtime import ServiceProcessor
 from moneystate.cli.display import Display
 from moneystate.engine.block import merge
 from moneystate.engine.intake import Intake, PlannedPartition
@@ -20,6 +17,9 @@ from moneystate.engine.plan import ACTIVE, PartitionPlan
 from moneystate.engine.plan import Plan as BatchPlan
 from moneystate.engine.processor import bounds_of
 from moneystate.engine.state import MemoryState
+from moneystate.runtime.decoder import ServiceDecoder
+from moneystate.runtime.plan import Plan
+from moneystate.runtime.processor import ServiceProcessor
 from moneystate.spark.batch_writing import Report
 from moneystate.spark.figures import GroupFigures
 from moneystate.spark.group_results import GroupResult, group_result, pack, unpack

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import moneystate as ms
-from moneystate.api.cells import decode_entry
-from moneystate.api.replica_model import ServiceReplica
-from moneystate.api.runtime import ServiceProcessor
-from moneystate.api.state_model import ServiceState
 from moneystate.engine.avro import Malformed
 from moneystate.errors import StepError
+from moneystate.runtime.cells import decode_entry
+from moneystate.runtime.processor import ServiceProcessor
+from moneystate.runtime.replica_model import ServiceReplica
+from moneystate.runtime.state_model import ServiceState
 from moneystate.testing import Bench
 from tests.api.handover import handed_over, stored
 

@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import pytest
 
-from moneystate.api import exact_json
-from moneystate.api.exact_json import WrittenNumber
+from moneystate.records import exact_json
+from moneystate.records.exact_json import WrittenNumber
 
 NUMBERS = [
     "0", "-0", "-0.0", "7", "9007199254740993", "-9223372036854775808", "1234567890123456.7891", "1.10", "1.1", "1e5",

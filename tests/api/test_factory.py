@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 import moneystate as ms
-from moneystate.api.job import plain_job, plain_service
-from moneystate.api.plans import plan_of
-from moneystate.api.reference import made_at, with_rules
 from moneystate.api.rules import from_text, plain, read
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.services import load
 from moneystate.errors import ConfigError, ServiceError
+from moneystate.runtime.job import plain_job, plain_service
+from moneystate.runtime.plans import plan_of
+from moneystate.runtime.reference import made_at, with_rules
 from moneystate.testing import Bench
 from tests.api.services.made import Came, Config, Door, Greeted, Ignored, greeter
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import moneystate as ms
-from moneystate.api.plan import Plan
 from moneystate.errors import ServiceError
+from moneystate.runtime.plan import Plan
 from moneystate.testing import Bench
 
 MINUTE = 60_000

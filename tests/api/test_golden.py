@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from moneystate.api.cells import Cell
-from moneystate.api.layout import Place, owner_of, place_of
+from moneystate.runtime.cells import Cell
+from moneystate.runtime.layout import Place, owner_of, place_of
 from moneystate.testing import Bench
 from tests.api.services import basket
 from tests.api.services.basket import Added, Looked

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import moneystate as ms
-from moneystate.api import index_order
-from moneystate.api.index_order import END, encode, end_of_value, span_of
 from moneystate.errors import ServiceError, StepError
+from moneystate.records import index_order
+from moneystate.records.index_order import END, encode, end_of_value, span_of
 from moneystate.testing import Bench
 from tests.api.services import market
 from tests.api.services.market import Cheapest, Look, Moved, Offer, Offered, Seller

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moneystate.api.json_members import readable_members
-from moneystate.api.json_number import Number
 from moneystate.engine.avro import Malformed
+from moneystate.records.json_members import readable_members
+from moneystate.records.json_number import Number
 
 REFUSED = {
     "a name twice": '{"x":{"a":1,"a":2},"y":"é"}',

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moneystate.api.json_value import Json
+from moneystate.records.json_value import Json
 from tests.api import json_checker
 from tests.api.values import json_values
 from tests.budget import examples

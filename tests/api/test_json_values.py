@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import moneystate as ms
-from moneystate.api.decoder import ServiceDecoder
-from moneystate.api.json_topic import JSON, JsonTopic
-from moneystate.api.plan import Plan
 from moneystate.engine.avro import HEADER_BYTES
 from moneystate.engine.processor import Decoded, Rejected
+from moneystate.runtime.decoder import ServiceDecoder
+from moneystate.runtime.json_topic import JSON, JsonTopic
+from moneystate.runtime.plan import Plan
 
 service = ms.Service("values", namespace="values.v1")
 

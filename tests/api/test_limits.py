@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 import moneystate as ms
-from moneystate.api.json_topic import JsonTopic
-from moneystate.api.runtime import ServiceProcessor
 from moneystate.engine import clock
 from moneystate.engine.items import END_OF_TIME, MAX_EVENT_TIME, MIN_EVENT_TIME
 from moneystate.engine.limits import MAX_DURATION_MS
 from moneystate.errors import ServiceError, StepError
+from moneystate.runtime.json_topic import JsonTopic
+from moneystate.runtime.processor import ServiceProcessor
 from moneystate.testing import Bench
 
 ENTRY = 1_000_000 - 64 - len("m\x05notes\x00\x01kid")  # of a text in an entry of the map `notes`

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import moneystate as ms
-from moneystate.api.job import asked_again
-from moneystate.api.lookup_plan import Attempt, LookupPlan, Unusable
-from moneystate.api.plan import Plan
 from moneystate.errors import ServiceError, StepError
+from moneystate.runtime.job import asked_again
+from moneystate.runtime.lookup_plan import Attempt, LookupPlan, Unusable
+from moneystate.runtime.plan import Plan
 from moneystate.testing import CRASH, Bench
 
 MINUTE = 60_000

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from moneystate.api.job import check_runs
 from moneystate.errors import ServiceError
+from moneystate.runtime.job import check_runs
 from moneystate.testing import Bench
 from tests.api.services.many import Config, InputConfig, Part, many
 

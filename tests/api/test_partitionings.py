@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from moneystate.api.job import plain_job
-from moneystate.api.plans import plan_of
-from moneystate.api.platform_records import Heartbeat
 from moneystate.engine.items import Output
 from moneystate.ports.service import JobSpec
+from moneystate.records.platform_records import Heartbeat
+from moneystate.runtime.job import plain_job
+from moneystate.runtime.plans import plan_of
 from moneystate.savepoint.facts import facts
 from moneystate.savepoint.fingerprint import Fingerprint, of_facts
 from moneystate.testing.run import Run

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 import pytest
 
 import moneystate as ms
-from moneystate.api.codec import Codec
-from moneystate.api.personal import blanked, reads_personal
-from moneystate.api.shapes import Record, Shapes
+from moneystate.records.codec import Codec
+from moneystate.records.shapes import Record, Shapes
+from moneystate.runtime.personal import blanked, reads_personal
 from tests.api import personal_helpers
 
 

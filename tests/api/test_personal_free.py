@@ -12,11 +12,11 @@ from typing import Annotated, Any
 import pytest
 
 import moneystate as ms
-from moneystate.api import function_tree
-from moneystate.api.function_tree import tree_of
-from moneystate.api.personal import reads_personal
-from moneystate.api.plan import Plan
-from moneystate.api.shapes import Shapes
+from moneystate.records.shapes import Shapes
+from moneystate.runtime import function_tree
+from moneystate.runtime.function_tree import tree_of
+from moneystate.runtime.personal import reads_personal
+from moneystate.runtime.plan import Plan
 
 Email = Annotated[str, ms.personal]
 FIELD = "email"

@@ -19,8 +19,8 @@ from examples.enrichment.records import (
     SessionInfo,
     UserSessionCreatedEvent,
 )
-from moneystate.api import layout
-from moneystate.api.plan import Plan
+from moneystate.runtime import layout
+from moneystate.runtime.plan import Plan
 from moneystate.testing import Bench
 from moneystate.testing.simulation import Simulation
 from services.enrichment import fingerprints as fp

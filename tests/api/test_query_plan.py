@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import moneystate as ms
-from moneystate.api.plan import Plan
 from moneystate.engine.avro import Malformed
 from moneystate.errors import ServiceError
+from moneystate.runtime.plan import Plan
 from tests.api.services import market
 from tests.api.services.market import Cheapest, Moved, Seller
 

@@ -15,13 +15,13 @@ from fastavro.schema import fingerprint, to_parsing_canonical_form
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from moneystate.api.codec import Codec, TrailingBytes
-from moneystate.api.json_value import json_as_is
-from moneystate.api.schema import canonical_form, schema_of
-from moneystate.api.shapes import Shapes
-from moneystate.api.types import Digits, Json, Millis, Name, named, personal
 from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.errors import ServiceError, StepError
+from moneystate.records.codec import Codec, TrailingBytes
+from moneystate.records.json_value import json_as_is
+from moneystate.records.schema import canonical_form, schema_of
+from moneystate.records.shapes import Shapes
+from moneystate.records.types import Digits, Json, Millis, Name, named, personal
 from tests.api.values import for_fastavro, records
 from tests.budget import examples
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 import moneystate as ms
-from moneystate.api import layout
-from moneystate.api.cells import TimerKind
 from moneystate.api.handles import MapTimer, Timer
-from moneystate.api.job import plain_job
-from moneystate.api.runtime import ServiceProcessor
-from moneystate.api.state_model import ServiceState
 from moneystate.engine.deadletter import PREFIX
 from moneystate.ports.service import STATE_SCHEMAS
+from moneystate.runtime import layout
+from moneystate.runtime.cells import TimerKind
+from moneystate.runtime.job import plain_job
+from moneystate.runtime.processor import ServiceProcessor
+from moneystate.runtime.state_model import ServiceState
 from moneystate.spark.state_checks import unreadable
 from moneystate.testing import Bench
 from tests.api.handover import handed_over, stored

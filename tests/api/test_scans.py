@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moneystate as ms
-from moneystate.api.decoder import ServiceDecoder
-from moneystate.api.plan import Plan
 from moneystate.engine.processor import Decoded, Rejected
+from moneystate.runtime.decoder import ServiceDecoder
+from moneystate.runtime.plan import Plan
 from tests.budget import examples
 
 

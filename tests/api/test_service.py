@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from moneystate.api.layout import place_of
 from moneystate.engine.avro import HEADER_BYTES
 from moneystate.errors import StepError
+from moneystate.runtime.layout import place_of
 from moneystate.testing import CRASH, Bench
 from tests.api.services import basket, limited
 from tests.api.services.basket import Added, Gone, Item, Looked, Removed, Rules, Seen, Total

@@ -6,10 +6,10 @@ import pickle
 
 import pytest
 
-from moneystate.api.state_model import ServiceState
 from moneystate.engine.avro import Malformed
 from moneystate.engine.keys import check_kinds
 from moneystate.ports.state import StateModel
+from moneystate.runtime.state_model import ServiceState
 from moneystate.testing import Bench
 from tests.api.services import basket
 from tests.api.services.basket import Added, Looked

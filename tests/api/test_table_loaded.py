@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from moneystate.api.codec import Codec
-from moneystate.api.platform_records import TABLE_LOADED_RECORD, TableLoaded
+from moneystate.records.codec import Codec
+from moneystate.records.platform_records import TABLE_LOADED_RECORD, TableLoaded
 
 LOADED = TableLoaded(rows=3, changed=2, deleted=1, source="prices.csv", loaded_at=1_000)
 

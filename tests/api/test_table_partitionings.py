@@ -8,9 +8,9 @@ import random
 from collections import Counter
 from typing import Any
 
-from moneystate.api.job import plain_job
-from moneystate.api.plans import plan_of
-from moneystate.api.platform_records import Heartbeat
+from moneystate.records.platform_records import Heartbeat
+from moneystate.runtime.job import plain_job
+from moneystate.runtime.plans import plan_of
 from moneystate.savepoint.facts import facts
 from moneystate.savepoint.fingerprint import Fingerprint, of_facts
 from moneystate.testing.run import Advance, Entry, Run, Sent, Whole

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 import moneystate as ms
-from moneystate.api.cells import decode_entry
-from moneystate.api.job import state_records
-from moneystate.api.plan import Plan
-from moneystate.api.schema import schema_of
-from moneystate.api.table_reader import ends_load
 from moneystate.api.tables import DeclaredTable
 from moneystate.engine.deadletter import Letter
 from moneystate.errors import ServiceError, StepError
+from moneystate.records.schema import schema_of
+from moneystate.runtime.cells import decode_entry
+from moneystate.runtime.job import state_records
+from moneystate.runtime.plan import Plan
+from moneystate.runtime.table_reader import ends_load
 from moneystate.testing import Bench
 from moneystate.testing.bench import CRASH
 from moneystate.testing.generated import run_generated

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moneystate import Service
-from moneystate.api.timed import in_order
 from moneystate.engine.items import END_OF_TIME, NO_TIME
 from moneystate.engine.order import advance
 from moneystate.errors import ServiceError
+from moneystate.runtime.timed import in_order
 from moneystate.testing import CRASH, Bench
 from moneystate.testing.member import Cuts
 from tests.api.services import chain

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import pytest
 
 import moneystate as ms
-from moneystate.api.iso_time import from_ms
-from moneystate.api.plan import Plan
-from moneystate.api.table_copies import CopiedVersion, TableCopy
 from moneystate.api.table_versions import holding, insert, known_of, needed
 from moneystate.api.tables import DeclaredTable
 from moneystate.api.truncations import Truncation, is_gone, removed_with, removes, still_needed
+from moneystate.records.iso_time import from_ms
+from moneystate.runtime.plan import Plan
+from moneystate.runtime.table_copies import CopiedVersion, TableCopy
 from moneystate.testing import Bench
 from moneystate.testing.bench import CRASH
 from tests.budget import examples

@@ -9,9 +9,9 @@ from typing import Any, Literal
 import pytest
 
 import moneystate as ms
-from moneystate.api.json_topic import JsonTopic
-from moneystate.api.plan import Plan
 from moneystate.errors import ServiceError
+from moneystate.runtime.json_topic import JsonTopic
+from moneystate.runtime.plan import Plan
 from moneystate.testing import Bench
 
 

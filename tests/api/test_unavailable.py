@@ -10,11 +10,11 @@ from typing import Any, Literal
 import pytest
 
 import moneystate as ms
-from moneystate.api.json_topic import ChangeTopic
-from moneystate.api.plan import Plan
-from moneystate.api.unavailable import KEPT_COLUMNS
 from moneystate.engine.processor import Rejected
 from moneystate.errors import ServiceError
+from moneystate.runtime.json_topic import ChangeTopic
+from moneystate.runtime.plan import Plan
+from moneystate.runtime.unavailable import KEPT_COLUMNS
 from moneystate.testing import CRASH, Bench
 
 HOLE = "__debezium_unavailable_value"

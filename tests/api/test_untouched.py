@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import moneystate as ms
-from moneystate.api.codec import Codec
-from moneystate.api.shapes import Shapes
-from moneystate.api.untouched import Noted, fields_of
+from moneystate.records.codec import Codec
+from moneystate.records.shapes import Shapes
+from moneystate.records.untouched import Noted, fields_of
 from moneystate.testing import Bench
 
 S = 1_000

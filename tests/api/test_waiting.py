@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import moneystate as ms
-from moneystate.api.waiting import CHECKS
 from moneystate.errors import ServiceError
+from moneystate.runtime.waiting import CHECKS
 from moneystate.testing import Bench
 from moneystate.testing.bench import CRASH
 from tests.api.tables_model import TableModel, Wrote

@@ -11,13 +11,13 @@ import fastavro
 import pytest
 
 import moneystate as ms
-from moneystate.api.codec import Codec
-from moneystate.api.json_topic import JsonTopic
-from moneystate.api.plan import Plan
-from moneystate.api.schema import schema_of
-from moneystate.api.shapes import Shapes, snake
 from moneystate.engine.avro import HEADER_BYTES
 from moneystate.errors import ServiceError
+from moneystate.records.codec import Codec
+from moneystate.records.schema import schema_of
+from moneystate.records.shapes import Shapes, snake
+from moneystate.runtime.json_topic import JsonTopic
+from moneystate.runtime.plan import Plan
 from moneystate.testing import Bench
 
 

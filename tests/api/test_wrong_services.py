@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import pytest
 
 import moneystate as ms
-from moneystate.api.plan import Plan
 from moneystate.errors import ServiceError, StepError
+from moneystate.runtime.plan import Plan
 from moneystate.testing import Bench
 from tests.api.services import basket
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Optional
 
 from hypothesis import strategies as st
 
-from moneystate.api.types import Digits, Json, Millis, personal
+from moneystate.records.types import Digits, Json, Millis, personal
 
 LONGS = st.one_of(st.integers(-(1 << 63), (1 << 63) - 1), st.integers(-70, 70), st.sampled_from((4095, 4096, 8191)))
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=80)

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from confluent_kafka import Producer
 
-from moneystate.api import layout
-from moneystate.api.plans import plan_of
 from moneystate.engine import keys
 from moneystate.engine.avro import long_bytes
 from moneystate.engine.ends import EndOfBatch
 from moneystate.engine.keygroup import key_group_of
+from moneystate.runtime import layout
+from moneystate.runtime.plans import plan_of
 from tests.apply.harness import Site
 from tests.apply.pairs import Part, Total
 

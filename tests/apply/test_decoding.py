@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from fastavro import parse_schema, schemaless_writer
 
-from moneystate.api.codec import Codec
-from moneystate.api.platform_records import HEARTBEAT_RECORD, Heartbeat
-from moneystate.api.types import Millis
 from moneystate.apply.column_types import ColumnType, wanted
 from moneystate.apply.decoding import decoder, schema_of
 from moneystate.apply.records import HEARTBEAT, OTHER_TYPE, Delete, Ignored, Put, Record, Refused
 from moneystate.apply.value_types import Day, Time
 from moneystate.errors import ConfigError
 from moneystate.kafka.formats.schemas import fingerprint_of
+from moneystate.records.codec import Codec
+from moneystate.records.platform_records import HEARTBEAT_RECORD, Heartbeat
+from moneystate.records.types import Millis
 from tests.formats.registry_server import RegistryServer
 
 SCHEMA: dict[str, Any] = {

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from confluent_kafka import TopicPartition
 from confluent_kafka.cimpl import NewPartitions
 
-from moneystate.api.plans import plan_of
 from moneystate.apply.config_file import read_settings
 from moneystate.apply.process import ddl_of, difference_of
 from moneystate.apply.worker import Choices
 from moneystate.errors import RetentionError, SetupError
 from moneystate.kafka.offsets import log_ends
+from moneystate.runtime.plans import plan_of
 from tests.apply.harness import Published, Site
 
 ORDERS = """

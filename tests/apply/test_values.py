@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moneystate.api.json_number import Number
 from moneystate.apply.column_types import ColumnType
 from moneystate.apply.value_types import BadValue, Day, Time, Unitless
 from moneystate.apply.values import copy_line, writer_for
 from moneystate.devpostgres import DevPostgres
+from moneystate.records.json_number import Number
 from tests.budget import examples
 
 INT = ColumnType("int4")

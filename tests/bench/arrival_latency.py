@@ -11,7 +11,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from moneystate.api.plans import plan_of
+from moneystate.runtime.plans import plan_of
 from tests.bench.backlog import create_topics
 from tests.bench.latency import LOW_LATENCY, PACE_S, Latency, Reader, figures
 from tests.bench.running import running_job

@@ -15,9 +15,9 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
-from moneystate.api.codec import Codec
-from moneystate.api.platform_records import TABLE_LOADED_RECORD, TableLoaded
 from moneystate.devbroker import DevBroker
+from moneystate.records.codec import Codec
+from moneystate.records.platform_records import TABLE_LOADED_RECORD, TableLoaded
 from tests.bench.backlog import PARTITIONS, Result, create_topics
 from tests.bench.load import Load
 from tests.bench.services import run_service

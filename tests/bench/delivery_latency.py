@@ -25,9 +25,9 @@ from confluent_kafka import Producer
 from rich.console import Console
 from rich.table import Table
 
-from moneystate.api.codec import Codec
-from moneystate.api.platform_records import TABLE_LOADED_RECORD, TableLoaded
 from moneystate.devbroker import DevBroker
+from moneystate.records.codec import Codec
+from moneystate.records.platform_records import TABLE_LOADED_RECORD, TableLoaded
 from tests.bench.backlog import create_topics
 from tests.bench.deliver import SPAWN
 from tests.bench.delivery import BROKER_TIME

@@ -7,11 +7,11 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
 
-from moneystate.api.json_topic import AVRO, JSON, JsonTopic
-from moneystate.api.plans import plan_of
 from moneystate.cli.services import load_all
 from moneystate.kafka.formats.base import Undecodable, make_format
 from moneystate.kafka.formats.schemas import SchemaSet
+from moneystate.runtime.json_topic import AVRO, JSON, JsonTopic
+from moneystate.runtime.plans import plan_of
 from services.enrichment import topics
 from tests.bench.backlog import INPUTS, PARTITIONS, create_topics, messages
 from tests.bench.load import Load, Record

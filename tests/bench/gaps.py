@@ -16,10 +16,10 @@ from rich.console import Console
 from rich.table import Table
 
 import moneystate as ms
-from moneystate.api.decoder import ServiceDecoder
-from moneystate.api.layout import place_of
-from moneystate.api.plan import Plan
-from moneystate.api.runtime import ServiceProcessor
+from moneystate.runtime.decoder import ServiceDecoder
+from moneystate.runtime.layout import place_of
+from moneystate.runtime.plan import Plan
+from moneystate.runtime.processor import ServiceProcessor
 from moneystate.testing.simulation import Input, Simulation
 from services.sequencing.config import Config
 from services.sequencing.records import Stream, StreamEvent

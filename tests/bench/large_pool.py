@@ -9,10 +9,10 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from moneystate.api.plan import Plan
-from moneystate.api.runtime import ServiceProcessor
 from moneystate.engine import keys
 from moneystate.engine.state import MemoryState
+from moneystate.runtime.plan import Plan
+from moneystate.runtime.processor import ServiceProcessor
 from moneystate.testing.run import Run, Sent
 from services.stock.config import DAY, Config
 from services.stock.records import Count, Line, Reserve

@@ -18,7 +18,6 @@ from typing import Final, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from moneystate.api.job import plain_job
 from moneystate.engine.block import merge
 from moneystate.engine.intake import Intake, PlannedPartition
 from moneystate.engine.items import NO_TIME
@@ -30,6 +29,7 @@ from moneystate.engine.segments import MANIFEST_KEY
 from moneystate.engine.state import MemoryState
 from moneystate.kafka.source_spec import load_decoder
 from moneystate.ports.service import JobSpec
+from moneystate.runtime.job import plain_job
 from moneystate.spark.collector import no_collection
 from moneystate.spark.entry_cache import RocksEntryCache
 from moneystate.spark.segment_files import SegmentFiles

@@ -23,8 +23,8 @@ import grpc.aio
 from rich.console import Console
 from rich.table import Table
 
-from moneystate.api.iso_time import from_ms
 from moneystate.devbroker import DevBroker
+from moneystate.records.iso_time import from_ms
 from moneystate.state.v1 import state_pb2, state_pb2_grpc
 from tests.bench.load import Load, Record
 from tests.bench.rollups_steady import METRICS

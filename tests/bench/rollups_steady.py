@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from moneystate.api.iso_time import from_ms
 from moneystate.devbroker import DevBroker
+from moneystate.records.iso_time import from_ms
 from tests.bench.backlog import PARTITIONS, create_topics, timestamps
 from tests.bench.running import running_job
 from tests.bench.tree import Sampler, Tree

@@ -14,8 +14,8 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from moneystate.api.json_topic import AVRO, JSON
 from moneystate.devbroker import DevBroker
+from moneystate.runtime.json_topic import AVRO, JSON
 from tests.bench.backlog import PARTITIONS, Result, create_topics, rate_of, run_job, send_workload, timestamps
 from tests.bench.formats import JSON_FLAGS, copy_as_json, in_avro
 from tests.bench.load import Load

@@ -16,10 +16,10 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from moneystate.api.codec import Codec
-from moneystate.api.iso_time import from_ms
-from moneystate.api.platform_records import TABLE_LOADED_RECORD, TableLoaded
 from moneystate.devbroker import DevBroker
+from moneystate.records.codec import Codec
+from moneystate.records.iso_time import from_ms
+from moneystate.records.platform_records import TABLE_LOADED_RECORD, TableLoaded
 from tests.bench.backlog import PARTITIONS, Result, create_outputs, create_topics, end_of, messages
 from tests.bench.load import Load, Record
 from tests.bench.services import ROOT, run_service, send

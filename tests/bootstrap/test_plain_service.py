@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from moneystate.api.decoder import ServiceDecoder
-from moneystate.api.job import plain_job, plain_service
-from moneystate.api.plans import plan_of
-from moneystate.api.platform_records import Heartbeat
 from moneystate.bootstrap.job import Bootstrap
 from moneystate.bootstrap.options import BootstrapOptions
 from moneystate.engine.items import END_OF_TIME, Header
 from moneystate.engine.place import MARK, PLACE, cause_of, place_of, time_bytes
 from moneystate.errors import ArchiveError
 from moneystate.ports.service import JobSpec
+from moneystate.records.platform_records import Heartbeat
+from moneystate.runtime.decoder import ServiceDecoder
+from moneystate.runtime.job import plain_job, plain_service
+from moneystate.runtime.plans import plan_of
 from moneystate.savepoint.fingerprint import Fingerprint, of_group
 from moneystate.savepoint.format import Savepoint
 from moneystate.testing.simulation import Input, Simulation

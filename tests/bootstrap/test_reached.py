@@ -6,12 +6,12 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from moneystate.api.plan import Plan
 from moneystate.bootstrap.chunks import cut_at
 from moneystate.bootstrap.history import PartitionHistory
 from moneystate.engine.items import NO_TIME
 from moneystate.engine.order import Partition
 from moneystate.engine.plan import Reached, TopicPartition
+from moneystate.runtime.plan import Plan
 from moneystate.testing.run import Run
 from moneystate.testing.simulation import Input
 from tests.api.services.parcels import Ordered, Priced, Scanned, service

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, Self
 
-from moneystate.api.codec import Codec
-from moneystate.api.platform_records import TABLE_LOADED_RECORD, TableLoaded
 from moneystate.deliver import history, pending, status_events, statuses
 from moneystate.deliver.accounts import Accounts, Event
 from moneystate.deliver.breaker import Status
@@ -22,6 +20,8 @@ from moneystate.deliver.records import Delivery
 from moneystate.deliver.worker import DELIVERIES
 from moneystate.devbroker import DevBroker
 from moneystate.kafka.partitions import partition_of_key
+from moneystate.records.codec import Codec
+from moneystate.records.platform_records import TABLE_LOADED_RECORD, TableLoaded
 from tests.deliver.made import READER
 from tests.deliver.workers import PARTITIONS, WITHIN_S, Receivers, Site, numbers_in
 from tests.job.harness import JobProcess

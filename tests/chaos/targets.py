@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from moneystate.api.layout import place_of
 from moneystate.engine import clock, keys
 from moneystate.engine.keygroup import key_group_of
 from moneystate.ports.state import Fact
+from moneystate.runtime.layout import place_of
 from moneystate.savepoint.facts import entry_facts
 from services.enrichment.state import owner_of
 from services.enrichment.state_model import STATE

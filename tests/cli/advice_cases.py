@@ -13,8 +13,6 @@ from typing import Any
 import grpc
 import pytest
 
-from moneystate.api.folders import folder_of
-from moneystate.api.job import plain_job
 from moneystate.bootstrap.files import ArchivedRecord
 from moneystate.bootstrap.inspect import FileFacts, Inspector
 from moneystate.bootstrap.layout import ArchiveFile
@@ -31,6 +29,8 @@ from moneystate.kafka.transactions import Application
 from moneystate.ports.service import JobSpec
 from moneystate.query.v1 import admin_pb2
 from moneystate.replica.follower import MISPLACED_ADVICE
+from moneystate.runtime.folders import folder_of
+from moneystate.runtime.job import plain_job
 from moneystate.savepoint.fingerprint import of_group
 from moneystate.savepoint.format import Savepoint
 from moneystate.schemas.services import check_released, findings_of, release_service

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from moneystate.api.plans import plan_of
 from moneystate.cli import ask, main
 from moneystate.cli.services import load
 from moneystate.errors import CheckpointError, ConfigError, ServiceError, SetupError
 from moneystate.replica import files
+from moneystate.runtime.plans import plan_of
 from moneystate.schemas.services import check_released, release_service
 from moneystate.spark.checkpoint import Checkpoint
 from tests.cli.test_check import RIGHT, TIMED

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from moneystate.api.plans import plan_of
 from moneystate.cli import main
 from moneystate.devbroker import DevBroker
+from moneystate.runtime.plans import plan_of
 from tests.cli.advice_cases import CASES, Advice, Place
 from tests.cli.command_texts import texts_with_commands
 from tests.kafka.logs import Cluster

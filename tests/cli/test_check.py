@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from moneystate.api.plans import plan_of
 from moneystate.cli import main
 from moneystate.cli.services import load
 from moneystate.errors import ConfigError
+from moneystate.runtime.plans import plan_of
 from moneystate.schemas.services import release_service
 from moneystate.testing import Bench
 from moneystate.testing.purity import ImpureWarning

@@ -8,9 +8,9 @@ from rich.console import Console
 
 from examples.orders import orders
 from examples.orders.orders import OrderPlaced
-from moneystate.api.state_model import ServiceState
 from moneystate.cli.facts_view import as_json, print_differences
 from moneystate.ports.state import Fact
+from moneystate.runtime.state_model import ServiceState
 from moneystate.savepoint.compare import Difference, compare_facts
 from moneystate.testing import Bench
 from services.enrichment.state_model import STATE as ENRICHMENT

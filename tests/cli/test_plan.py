@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from moneystate.api.job import plain_job
 from moneystate.cli import main
 from moneystate.cli.plan import check_approved
 from moneystate.devbroker import DevBroker
@@ -19,6 +18,7 @@ from moneystate.engine.marker import Marker, marker_key
 from moneystate.engine.plan import PartitionPlan, Plan
 from moneystate.errors import CheckpointError, ConfigError, MoneystateError, RulesError
 from moneystate.ports.service import UNIQUE_STATE, JobSpec
+from moneystate.runtime.job import plain_job
 from moneystate.savepoint.manifest import FileInfo, Manifest
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.deployment import Change, changes

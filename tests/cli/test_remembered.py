@@ -11,7 +11,6 @@ import typer
 from typer.testing import CliRunner
 
 import moneystate as ms
-from moneystate.api.job import plain_job
 from moneystate.api.rules import plain, read
 from moneystate.cli.option import flagged
 from moneystate.cli.remembered import notes_of
@@ -19,6 +18,7 @@ from moneystate.cli.rule_flags import rules_by_service
 from moneystate.cli.service_jobs import Prepared, prepare
 from moneystate.engine import plan as plans
 from moneystate.errors import ConfigError, ServiceError
+from moneystate.runtime.job import plain_job
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.startup import settings_of
 from state_tools.replay import changed_functions, other_rules

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from moneystate.api.plans import plan_of
 from moneystate.cli import main, run, running, service_jobs
 from moneystate.cli.job_kinds import Kind
 from moneystate.cli.rule_flags import parted, rules_by_service
+from moneystate.runtime.plans import plan_of
 from moneystate.spark.job import Job
 from tests.log_lines import kinds
 

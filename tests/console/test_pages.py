@@ -11,8 +11,8 @@ import grpc
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from moneystate.api import exact_json
 from moneystate.console import topics
+from moneystate.records import exact_json
 from moneystate.serving.client import Client
 from moneystate.state.v1 import state_pb2 as s
 from tests.console.world import HOSTILE, START_MS, WITHIN_S, World, path_of, rows_of

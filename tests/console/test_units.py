@@ -10,12 +10,12 @@ from io import BytesIO
 import fastavro
 import pytest
 
-from moneystate.api import exact_json
-from moneystate.api.codec import Codec
-from moneystate.api.job import topic_records
-from moneystate.api.plans import plan_of
 from moneystate.console import decoding, faces, forms, rendering, shown, topology
 from moneystate.console.registered import Registered
+from moneystate.records import exact_json
+from moneystate.records.codec import Codec
+from moneystate.runtime.job import topic_records
+from moneystate.runtime.plans import plan_of
 from tests.console.notes import Taken
 from tests.formats.registry_server import RegistryServer
 

@@ -6,8 +6,6 @@ import hashlib
 
 import pytest
 
-from moneystate.api.codec import Codec
-from moneystate.api.platform_records import HEARTBEAT_RECORD
 from moneystate.engine.avro import HEARTBEAT
 from moneystate.engine.block import Block, unpack
 from moneystate.engine.deadletter import HEADER_OVERHEAD, LARGEST, MAX_BYTES, Letter
@@ -15,6 +13,8 @@ from moneystate.engine.intake import Intake, PlannedPartition
 from moneystate.engine.items import NO_TIME
 from moneystate.engine.keygroup import key_group_of
 from moneystate.engine.processor import Convert, Decoded, InputTopic, Rejected
+from moneystate.records.codec import Codec
+from moneystate.records.platform_records import HEARTBEAT_RECORD
 from tests.engine.tiny import ALPHA, BETA, DEAD_LETTERS, INPUTS, NOTES, TinyDecoder, value_of
 
 KEY_GROUPS = 8

@@ -7,9 +7,6 @@ from dataclasses import dataclass
 import pytest
 
 import moneystate as ms
-from moneystate.api.decoder import ServiceDecoder
-from moneystate.api.plan import Plan
-from moneystate.api.runtime import ServiceProcessor
 from moneystate.engine.block import merge
 from moneystate.engine.effects import Spill
 from moneystate.engine.intake import Intake, PlannedPartition
@@ -17,6 +14,9 @@ from moneystate.engine.items import END_OF_TIME, Output
 from moneystate.engine.keygroup import run_batch
 from moneystate.engine.processor import bounds_of
 from moneystate.engine.state import MemoryState
+from moneystate.runtime.decoder import ServiceDecoder
+from moneystate.runtime.plan import Plan
+from moneystate.runtime.processor import ServiceProcessor
 from moneystate.spark.batch_writing import Report
 from moneystate.spark.group_results import Spilled, pack_spilled, unpack
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from examples.enrichment import enrichment as plain
-from moneystate.api import layout
-from moneystate.api.decoder import ServiceDecoder
-from moneystate.api.plan import Plan
-from moneystate.api.runtime import ServiceProcessor
 from moneystate.engine import clock
+from moneystate.runtime import layout
+from moneystate.runtime.decoder import ServiceDecoder
+from moneystate.runtime.plan import Plan
+from moneystate.runtime.processor import ServiceProcessor
 from moneystate.testing.simulation import Input, Simulation
 from services.enrichment import topics
 from services.enrichment.job import DECODER, enrichment_job

@@ -6,7 +6,7 @@ import sys
 from importlib.util import cache_from_source
 from pathlib import Path
 
-from moneystate.api.plans import plan_of
+from moneystate.runtime.plans import plan_of
 
 
 class ModuleFile:

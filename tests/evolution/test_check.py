@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from moneystate.api.folders import avro_root
 from moneystate.cli import main
 from moneystate.cli.schemas import functions_for
+from moneystate.runtime.folders import avro_root
 from moneystate.schemas.check import Finding, Functions, check, check_against, check_state_entries
 from moneystate.schemas.tree import RELEASED, read_folder, tree_of
 from services.enrichment import job

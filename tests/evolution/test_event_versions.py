@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from moneystate.api.folders import avro_root
 from moneystate.engine.avro import HEADER_BYTES, MAGIC
 from moneystate.engine.processor import InputTopic, Rejected
 from moneystate.kafka import convert
 from moneystate.kafka.formats import SchemaSet, Undecodable
 from moneystate.kafka.formats.versions import AnyVersion
+from moneystate.runtime.folders import avro_root
 from moneystate.schemas.tree import RELEASED, release, tree_of
 from moneystate.schemas.tree import read_folder as read
 from services.enrichment import events, topics

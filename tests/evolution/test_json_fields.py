@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from moneystate.api.folders import folder_of
 from moneystate.errors import ConfigError, ServiceError
+from moneystate.runtime.folders import folder_of
 from moneystate.schemas.check import Finding, check_against
 from moneystate.schemas.services import check_released, findings_of, release_service, released_tree
 from tests.evolution.module_file import ModuleFile

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from moneystate.api.folders import avro_root
 from moneystate.engine import clock as clocks
 from moneystate.engine.avro import HEADER_BYTES, MAGIC
 from moneystate.engine.fingerprints import STATE_MANIFEST, STATE_RUN
 from moneystate.engine.plan import STATE_VERSION, Rewrite
 from moneystate.kafka.formats import SchemaSet
 from moneystate.kafka.formats.versions import AnyVersion
+from moneystate.runtime.folders import avro_root
 from moneystate.schemas.tree import Version, is_state, read_folder, tree_of
 from services.enrichment.migrations import LEFT_ALONE, WRITTEN, NotDowngradable, at_version
 from tests.budget import examples

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from moneystate.api.codec import Codec
-from moneystate.api.job import plain_job
-from moneystate.api.plans import plan_of
 from moneystate.errors import ServiceError
 from moneystate.kafka.convert import converters
+from moneystate.records.codec import Codec
+from moneystate.runtime.job import plain_job
+from moneystate.runtime.plans import plan_of
 from moneystate.schemas.services import check_released, findings_of, release_service
 from tests.evolution.module_file import ModuleFile
 

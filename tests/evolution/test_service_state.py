@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from moneystate.api.folders import folder_of
-from moneystate.api.job import plain_job, plain_service
-from moneystate.api.plans import plan_of
-from moneystate.api.runtime import ServiceProcessor
 from moneystate.engine.items import NO_TIME
 from moneystate.engine.plan import STATE_VERSION
 from moneystate.engine.state import MemoryState
 from moneystate.errors import ConfigError, ServiceError
+from moneystate.runtime.folders import folder_of
+from moneystate.runtime.job import plain_job, plain_service
+from moneystate.runtime.plans import plan_of
+from moneystate.runtime.processor import ServiceProcessor
 from moneystate.schemas.check import Finding
 from moneystate.schemas.services import check_released, findings_of, release_service
 from moneystate.testing import Bench

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from moneystate.api.folders import folder_of
-from moneystate.api.job import plain_job
-from moneystate.api.plans import plan_of
 from moneystate.kafka.convert import converters
+from moneystate.runtime.folders import folder_of
+from moneystate.runtime.job import plain_job
+from moneystate.runtime.plans import plan_of
 from moneystate.schemas.services import check_released, findings_of, release_service
 from tests.evolution.module_file import ModuleFile
 

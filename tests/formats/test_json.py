@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moneystate.api import iso_time
 from moneystate.engine.avro import Malformed
 from moneystate.errors import ConfigError
 from moneystate.kafka.formats import SchemaSet, make_format
 from moneystate.kafka.formats.json_fields import unscaled_of
+from moneystate.records import iso_time
 from tests.budget import examples
 from tests.formats.values import LONG, NAMES, PAYMENT, canonical, datums, payment, reason, shortest
 

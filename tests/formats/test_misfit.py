@@ -8,14 +8,14 @@ from typing import Any, Literal
 
 import pytest
 
-from moneystate.api.codec import Codec
-from moneystate.api.shapes import Shapes
 from moneystate.engine.avro import Malformed
 from moneystate.kafka.formats import SchemaSet, Undecodable
 from moneystate.kafka.formats.confluent import ConfluentFormat
 from moneystate.kafka.formats.json_format import JsonFormat
 from moneystate.kafka.formats.registry import RegistryClient
 from moneystate.kafka.formats.versions import AnyVersion
+from moneystate.records.codec import Codec
+from moneystate.records.shapes import Shapes
 from tests.formats.registry_server import RegistryServer
 from tests.formats.values import body_of, framed
 

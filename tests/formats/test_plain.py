@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from examples.orders import orders
-from moneystate.api.codec import Codec
-from moneystate.api.job import plain_job
-from moneystate.api.plans import plan_of
-from moneystate.api.platform_records import HEARTBEAT_RECORD, Heartbeat
 from moneystate.engine.processor import Rejected
 from moneystate.kafka.convert import converters, writers
+from moneystate.records.codec import Codec
+from moneystate.records.platform_records import HEARTBEAT_RECORD, Heartbeat
+from moneystate.runtime.job import plain_job
+from moneystate.runtime.plans import plan_of
 from moneystate.schemas.services import release_service
 from tests.formats.registry_server import RegistryServer
 

@@ -11,12 +11,12 @@ from fastavro import parse_schema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moneystate.api import folders
-from moneystate.api.folders import avro_root
 from moneystate.engine.avro import long_bytes
 from moneystate.errors import SetupError
 from moneystate.kafka.formats import SchemaSet, Undecodable
 from moneystate.kafka.formats.body import check_body, compile_skip
+from moneystate.runtime import folders
+from moneystate.runtime.folders import avro_root
 from tests.budget import examples
 from tests.formats.values import NAMES, canonical, datums, payment, reason
 

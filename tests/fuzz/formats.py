@@ -9,12 +9,6 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from moneystate.api import iso_time
-from moneystate.api.decoder import ServiceDecoder
-from moneystate.api.json_topic import AVRO, DEBEZIUM, JSON, JsonTopic, heartbeat_in
-from moneystate.api.json_value import Json
-from moneystate.api.plan import Plan
-from moneystate.api.plans import plan_of
 from moneystate.engine.avro import Malformed
 from moneystate.engine.deadletter import Letter, write
 from moneystate.engine.processor import Rejected
@@ -27,6 +21,12 @@ from moneystate.kafka.formats.confluent import ConfluentFormat
 from moneystate.kafka.formats.json_format import JsonFormat
 from moneystate.kafka.formats.registry import RegisteredSchema, RegistryClient
 from moneystate.lookup.wire import Wire
+from moneystate.records import iso_time
+from moneystate.records.json_value import Json
+from moneystate.runtime.decoder import ServiceDecoder
+from moneystate.runtime.json_topic import AVRO, DEBEZIUM, JSON, JsonTopic, heartbeat_in
+from moneystate.runtime.plan import Plan
+from moneystate.runtime.plans import plan_of
 from services.enrichment import events
 from services.enrichment import fingerprints as fp
 from services.enrichment.replica.decode import lineage_origins

@@ -20,12 +20,7 @@ from typer.exceptions import TyperException
 
 import moneystate as ms
 from moneystate import log
-from moneystate.api.folders import avro_root
-from moneystate.api.job import plain_service
-from moneystate.api.lookup_plan import quoted
 from moneystate.api.message import Message
-from moneystate.api.plans import plan_of
-from moneystate.api.reference import made_at, with_rules
 from moneystate.api.rules import file_name, plain, read
 from moneystate.cli import ask, main, schemas
 from moneystate.cli.durations import parse_ms
@@ -37,6 +32,11 @@ from moneystate.errors import ConfigError
 from moneystate.kafka.sizes import producer_bytes
 from moneystate.lookup.http_service import MAX_BYTES, CallResult, Found, HttpService, ServiceConfig
 from moneystate.lookup.wire import Answer, Outcome, Request, Wire
+from moneystate.runtime.folders import avro_root
+from moneystate.runtime.job import plain_service
+from moneystate.runtime.lookup_plan import quoted
+from moneystate.runtime.plans import plan_of
+from moneystate.runtime.reference import made_at, with_rules
 from moneystate.schemas.tree import Tree, read_folder, tree_of
 from moneystate.serving import addresses
 from services.enrichment.lookups import SessionLookupRequested

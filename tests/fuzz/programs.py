@@ -17,9 +17,6 @@ import numpy as np
 from hypothesis import strategies as st
 
 import moneystate as ms
-from moneystate.api.json_topic import JsonTopic
-from moneystate.api.runtime import ServiceProcessor
-from moneystate.api.shapes import Array, Exact, Maybe, Plain, Record, Shape, Symbols, Table
 from moneystate.engine import clock
 from moneystate.engine.block import Block
 from moneystate.engine.items import END_OF_TIME, NO_TIME, Output
@@ -27,6 +24,9 @@ from moneystate.engine.keygroup import run_batch
 from moneystate.engine.keys import is_engines
 from moneystate.engine.order import RangeOrder
 from moneystate.engine.state import MemoryState
+from moneystate.records.shapes import Array, Exact, Maybe, Plain, Record, Shape, Symbols, Table
+from moneystate.runtime.json_topic import JsonTopic
+from moneystate.runtime.processor import ServiceProcessor
 from moneystate.testing import Bench
 from moneystate.testing.forms import difference_of_cell, exact_form
 from tests.fuzz.target import target

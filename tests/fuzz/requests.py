@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from moneystate.api.plans import plan_of
 from moneystate.errors import JobError
 from moneystate.ingest.bodies import Kind, decompressed, documents, kind_of
 from moneystate.ingest.keys import decode, request_key
@@ -17,6 +16,7 @@ from moneystate.ingest.refusals import Refused
 from moneystate.ingest.rights import rights_of
 from moneystate.ingest.sockets import frame_of
 from moneystate.ingest.topics import Settings, Topic
+from moneystate.runtime.plans import plan_of
 from moneystate.serving.tokens import BadToken
 from tests.fuzz.mutation import JSON, mutated, reshaped
 from tests.fuzz.target import result_of, target

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
-from moneystate.api.json_text import canonical_text, parse
 from moneystate.engine.avro import Malformed
 from moneystate.errors import ConfigError, SourceError
+from moneystate.records.json_text import canonical_text, parse
 from moneystate.tables.cells import cell_readers
 from moneystate.tables.columns import Declared
 from moneystate.tables.files import FileSource

@@ -11,10 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moneystate as ms
-from moneystate.api.json_problems import problems
-from moneystate.api.json_text import parse
-from moneystate.api.plan import Plan
-from moneystate.api.plans import plan_of
 from moneystate.engine.avro import Malformed
 from moneystate.errors import ServiceError
 from moneystate.ingest.app import Limits
@@ -24,6 +20,10 @@ from moneystate.ingest.process import declared_topics
 from moneystate.ingest.refusals import Refused
 from moneystate.ingest.rights import Bounds
 from moneystate.ingest.topics import Outgoing, Settings, Topic, by_name, topics_of
+from moneystate.records.json_problems import problems
+from moneystate.records.json_text import parse
+from moneystate.runtime.plan import Plan
+from moneystate.runtime.plans import plan_of
 from tests.budget import examples
 from tests.formats.registry_server import RegistryServer
 

@@ -109,7 +109,7 @@ def test_lines_and_gzip(client: Client, broker: DevBroker) -> None:
 
 def test_a_topic_in_avro(client: Client, broker: DevBroker) -> None:
     from examples.orders.orders import OrderPlaced
-    from moneystate.api.plans import plan_of
+    from moneystate.runtime.plans import plan_of
 
     order = {"orderId": "o1", "customer": "c", "cents": 5, "placedAt": 1_769_853_600_000}
     reply = client.post("orders", order)

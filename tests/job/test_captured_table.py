@@ -14,10 +14,10 @@ from typing import Final
 import psycopg
 import pytest
 
-from moneystate.api.iso_time import from_ms
 from moneystate.devbroker import DevBroker
 from moneystate.devdebezium import Connector, DevDebezium
 from moneystate.devpostgres import DevPostgres
+from moneystate.records.iso_time import from_ms
 from moneystate.savepoint.format import Savepoint
 from tests.job.harness import JobProcess, moneystate
 from tests.kafka.logs import Cluster, wait_until_stable

@@ -13,8 +13,8 @@ from typing import Any
 from confluent_kafka import Consumer, TopicPartition
 
 from examples.orders import orders
-from moneystate.api.plans import plan_of
 from moneystate.devbroker import DevBroker
+from moneystate.runtime.plans import plan_of
 from tests.job.harness import JobProcess
 from tests.kafka.logs import Cluster
 from tests.log_lines import parsed

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from moneystate.api.codec import Codec
-from moneystate.api.iso_time import from_ms, to_ms
-from moneystate.api.platform_records import TABLE_LOADED_RECORD, TableLoaded
 from moneystate.devbroker import DevBroker
+from moneystate.records.codec import Codec
+from moneystate.records.iso_time import from_ms, to_ms
+from moneystate.records.platform_records import TABLE_LOADED_RECORD, TableLoaded
 from tests.api.services import pricing
 from tests.api.tables_model import BEGINNING_MS, TableModel, Wrote
 from tests.job.harness import Finished, JobProcess, moneystate

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from moneystate.api.codec import Codec
-from moneystate.api.plan import Plan
 from moneystate.devbroker import DevBroker
 from moneystate.engine.items import END_OF_TIME
 from moneystate.engine.place import MARK, PLACE, time_of
+from moneystate.records.codec import Codec
+from moneystate.runtime.plan import Plan
 from moneystate.testing import Bench
 from tests.api.services import chain
 from tests.api.test_timed import moves

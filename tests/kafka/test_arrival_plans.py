@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from moneystate.api.job import decoder_path
-from moneystate.api.plans import plan_of
 from moneystate.engine import plan as plans
 from moneystate.engine.items import END_OF_TIME
 from moneystate.errors import SetupError
@@ -20,6 +18,8 @@ from moneystate.kafka.planner import Planner
 from moneystate.kafka.source_spec import SourceSpec, load_decoder
 from moneystate.kafka.starting import resolve_start
 from moneystate.kafka.topics import TopicSpec, check_topics
+from moneystate.runtime.job import decoder_path
+from moneystate.runtime.plans import plan_of
 from tests.api.services.parcels import Scanned
 from tests.kafka.logs import Cluster
 from tests.waiting import until

@@ -7,10 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from moneystate.api.codec import Codec
-from moneystate.api.job import decoder_path
-from moneystate.api.plans import plan_of
-from moneystate.api.platform_records import TABLE_LOADED_RECORD, TableLoaded
 from moneystate.engine import plan as plans
 from moneystate.engine.inputs import NOT_LOADED
 from moneystate.errors import SetupError
@@ -18,6 +14,10 @@ from moneystate.kafka.planner import Planner
 from moneystate.kafka.source_spec import SourceSpec, load_decoder
 from moneystate.kafka.starting import resolve_start
 from moneystate.kafka.table_loads import is_ready, unloaded
+from moneystate.records.codec import Codec
+from moneystate.records.platform_records import TABLE_LOADED_RECORD, TableLoaded
+from moneystate.runtime.job import decoder_path
+from moneystate.runtime.plans import plan_of
 from moneystate.spark.source_reading import plan_reads
 from tests.kafka.logs import Cluster
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from examples.orders import orders
-from moneystate.api.codec import Codec
-from moneystate.api.plans import plan_of
+from moneystate.records.codec import Codec
+from moneystate.runtime.plans import plan_of
 from moneystate.testing import Bench
 from tests.job.harness import Finished
 from tests.kafka.logs import Cluster, new_consumer

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from moneystate.api.codec import Codec
-from moneystate.api.iso_time import from_ms
-from moneystate.api.plan import Plan
+from moneystate.records.codec import Codec
+from moneystate.records.iso_time import from_ms
+from moneystate.runtime.plan import Plan
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.testing import Bench
 from tests.api.services import periodic

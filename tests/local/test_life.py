@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from examples.orders import orders
-from moneystate.api.reference import service_at
 from moneystate.cli.services import load
 from moneystate.local.memory_clients import memory_log
+from moneystate.runtime.reference import service_at
 from moneystate.testing import Bench
 from tests.job.harness import Finished
 from tests.kafka.logs import Cluster

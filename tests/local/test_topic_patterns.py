@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from moneystate.api.codec import Codec
-from moneystate.api.platform_records import LINEAGE_RECORD
 from moneystate.engine import plan as plans
 from moneystate.local.memory_clients import memory_log
+from moneystate.records.codec import Codec
+from moneystate.records.platform_records import LINEAGE_RECORD
 from moneystate.spark.checkpoint import Checkpoint
 from tests.job.harness import Finished
 from tests.kafka.logs import Cluster

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from moneystate.api.plans import plan_of
 from moneystate.kafka.client import is_end_of_partition, range_consumer
 from moneystate.kafka.offsets import high_watermark
 from moneystate.lookup.http_service import ServiceConfig
 from moneystate.lookup.metrics import Metrics
 from moneystate.lookup.resolver import Policy
 from moneystate.lookup.worker import Worker, WorkerConfig
+from moneystate.runtime.plans import plan_of
 from services.enrichment.fake_service import Behaviour, FakeSessionService, HttpAnswer
 from tests.job.harness import JobProcess
 from tests.kafka.logs import Cluster, wait_until_stable

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from examples.credit import credit
 from examples.credit.credit import OrderDecided, OrderPlaced
-from moneystate.api.plan import Plan
+from moneystate.runtime.plan import Plan
 from services.enrichment.fake_service import FakeSessionService, HttpAnswer
 from tests.job.harness import JobProcess, Setup
 from tests.kafka.logs import wait_until_stable

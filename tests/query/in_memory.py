@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
-from moneystate.api.plan import Plan
-from moneystate.api.replica_model import ServiceReplica
 from moneystate.replica import files
 from moneystate.replica.applying import Applier
 from moneystate.replica.loading import Loader
@@ -20,6 +18,8 @@ from moneystate.replica.service_view import ServiceSnapshot
 from moneystate.replica.store import Store
 from moneystate.replica.transaction_assembler import BatchSlice, End, change_of
 from moneystate.rpc.context import Context
+from moneystate.runtime.plan import Plan
+from moneystate.runtime.replica_model import ServiceReplica
 from moneystate.serving.callers import READ, READ_PERSONAL, Caller
 from moneystate.serving.calls import Call
 from moneystate.serving.feed import Feed

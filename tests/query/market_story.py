@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from moneystate.api import layout
-from moneystate.api.plans import plan_of
 from moneystate.engine.keygroup import key_group_of
+from moneystate.runtime import layout
+from moneystate.runtime.plans import plan_of
 from moneystate.testing.run import Crash, Run, Sent
 from tests.api.services.market import Moved, Offered
 from tests.kafka.logs import FLUSH_S, Cluster

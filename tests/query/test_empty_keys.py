@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import moneystate as ms
-from moneystate.api.state_model import ServiceState
 from moneystate.cli import ask as asking
+from moneystate.runtime.state_model import ServiceState
 from moneystate.savepoint.view import owner_view
 from moneystate.serving.failures import Failure
 from moneystate.state.v1 import state_pb2 as s

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import moneystate as ms
-from moneystate.api import exact_json
-from moneystate.api.state_model import ServiceState
 from moneystate.cli import ask as asking
 from moneystate.cli.checkpoint_view import print_user
+from moneystate.records import exact_json
+from moneystate.runtime.state_model import ServiceState
 from moneystate.testing import Bench
 from tests.query.in_memory import Served
 

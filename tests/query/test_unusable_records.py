@@ -11,7 +11,6 @@ from typing import Any, cast
 import pytest
 
 import moneystate as ms
-from moneystate.api import layout
 from moneystate.engine import keys
 from moneystate.engine.ends import EndOfBatch
 from moneystate.replica.applying import Applier
@@ -19,6 +18,7 @@ from moneystate.replica.follower_loop import FollowerLoop
 from moneystate.replica.loading import FirstLoad
 from moneystate.replica.model import Version
 from moneystate.replica.transaction_assembler import UNUSABLE, TransactionAssembler
+from moneystate.runtime import layout
 from moneystate.serving.failures import Failure
 from moneystate.state.v1 import state_pb2 as s
 from moneystate.testing import Bench

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import moneystate as ms
-from moneystate.api.plan import Plan
-from moneystate.api.replica_model import ServiceReplica
 from moneystate.errors import ServiceError
+from moneystate.runtime.plan import Plan
+from moneystate.runtime.replica_model import ServiceReplica
 from tests.api.services.market import Moved, Seller
 
 SERVICE = "tests.api.services.market:service"

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 import moneystate as ms
-from moneystate.api import layout
-from moneystate.api.replica_model import ServiceReplica, index_prefix, place_of
 from moneystate.replica import files, rows
 from moneystate.replica.applying import Applier
 from moneystate.replica.files import Rebuild
@@ -20,6 +18,8 @@ from moneystate.replica.model import Version
 from moneystate.replica.record import read_layout
 from moneystate.replica.store import Store
 from moneystate.replica.transaction_assembler import BatchSlice, Change, End, change_of
+from moneystate.runtime import layout
+from moneystate.runtime.replica_model import ServiceReplica, index_prefix, place_of
 
 REFERENCE = "tests.replica.test_index_of_run:made"
 

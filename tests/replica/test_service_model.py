@@ -13,11 +13,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from examples.orders import orders
-from moneystate.api import index_order
-from moneystate.api.cells import Cell
-from moneystate.api.entry_view import EntryView
-from moneystate.api.index_order import Span
-from moneystate.api.replica_model import ServiceReplica
+from moneystate.records import index_order
+from moneystate.records.index_order import Span
 from moneystate.replica import files, rows
 from moneystate.replica.applying import Applier
 from moneystate.replica.loading import Loader
@@ -27,6 +24,9 @@ from moneystate.replica.service_reader import COMPARED, ServiceReads, SetTimer
 from moneystate.replica.service_view import ServiceSnapshot
 from moneystate.replica.store import Store
 from moneystate.replica.transaction_assembler import BatchSlice, Change, End, change_of
+from moneystate.runtime.cells import Cell
+from moneystate.runtime.entry_view import EntryView
+from moneystate.runtime.replica_model import ServiceReplica
 from moneystate.testing import Bench
 from moneystate.testing.run import Crash, Run, Sent
 from tests.api.services import market
@@ -42,7 +42,7 @@ SELLERS = ["", "a", "ab", "b", "é", "\x00"]
 
 
 class Entries:
-    """The entries of one version (`moneystate.api.entry_view.ReadEntries`)."""
+    """The entries of one version (`moneystate.runtime.entry_view.ReadEntries`)."""
 
     def __init__(self, entries: dict[bytes, bytes]) -> None:
         self.entries = entries

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import moneystate as ms
-from moneystate.api.reference import service_at
 from moneystate.cli.known_services import KNOWN
+from moneystate.runtime.reference import service_at
 from moneystate.testing import Bench
 
 ANY = {str: "any", int: 0, "str": "any", "int": 0, "From": 0, "ms.Millis": 1}

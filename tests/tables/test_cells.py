@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from moneystate.api.json_number import Number
 from moneystate.engine.avro import Malformed
+from moneystate.records.json_number import Number
 from moneystate.tables.cells import cell_readers
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -11,9 +11,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from moneystate.api.json_number import Number
-from moneystate.api.json_text import canonical_text
 from moneystate.engine.avro import Malformed
+from moneystate.records.json_number import Number
+from moneystate.records.json_text import canonical_text
 from moneystate.tables.documents import DocumentMaker
 
 UTC = ZoneInfo("UTC")

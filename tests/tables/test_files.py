@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import moneystate as ms
-from moneystate.api.shapes import Shapes
 from moneystate.errors import ConfigError, SourceError
+from moneystate.records.shapes import Shapes
 from moneystate.tables import files
 from moneystate.tables.columns import Declared, Names, parsed_types
 from moneystate.tables.files import FileSource

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from examples.orders import orders
-from moneystate.api.job import plain_service
+from moneystate.runtime.job import plain_service
 from moneystate.spark.lineage_events import datasets_of
 from moneystate.spark.run_options import RunOptions
 from moneystate.telemetry.datasets import AvroSchema, Field, JobDatasets, Topic

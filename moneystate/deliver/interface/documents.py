@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from yarl import URL
 
-from moneystate.api.json_text import canonical_text, parse
 from moneystate.deliver.interface.refusals import Refused
 from moneystate.deliver.rows import AuthKind, Endpoint, InvalidRow, UrlRules, endpoint
 from moneystate.engine.avro import Malformed
+from moneystate.records.json_text import canonical_text, parse
 
 MASK: Final = "***"
 HIDDEN: Final[tuple[str, ...]] = ("url", "headers")

@@ -13,7 +13,6 @@ from typing import Any, Final
 import uvicorn
 
 from moneystate.api.message import Message
-from moneystate.api.plans import plan_of
 from moneystate.deliver.interface.app import application
 from moneystate.deliver.interface.commands import Commands
 from moneystate.deliver.interface.keys import Keys
@@ -29,6 +28,7 @@ from moneystate.deliver.rows import UrlRules
 from moneystate.deliver.secrets import open_store
 from moneystate.kafka.client import admin_client, check_reachable
 from moneystate.log import get_log
+from moneystate.runtime.plans import plan_of
 from moneystate.serving import addresses
 from moneystate.serving.http_server import Server, address_of, bound
 from moneystate.serving.rates import Rates

@@ -6,11 +6,11 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from moneystate.api.platform_records import TableLoaded
 from moneystate.errors import InstanceError, MoneystateError, RetentionError
 from moneystate.kafka.client import admin_client
 from moneystate.kafka.offsets import high_watermarks, log_starts, topic_states
 from moneystate.kafka.ranges import Range, RangeReader
+from moneystate.records.platform_records import TableLoaded
 from moneystate.tables.writer import TableWriter
 
 SOURCE: Final = "interface"  # of its loads

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from moneystate.api.json_parts import inside
 from moneystate.engine.avro import Malformed, read_long, skip_bytes
 from moneystate.kafka.formats.base import Undecodable
+from moneystate.records.json_parts import inside
 
 Skip = Callable[[bytes, int], int]
 """`skip(buf, pos)` is the position after the value at `pos`. Raises Malformed."""

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from moneystate.api import iso_time
-from moneystate.api.json_parts import inside, unknown_symbol
 from moneystate.engine.avro import Malformed, read_long, skip_bytes, write_bytes, write_long
 from moneystate.errors import ConfigError
 from moneystate.kafka.formats.body import INT_MAX, INT_MIN
+from moneystate.records import iso_time
+from moneystate.records.json_parts import inside, unknown_symbol
 
 
 class Carrier(NamedTuple):

@@ -6,12 +6,12 @@ import json
 from decimal import Decimal
 from typing import Any
 
-from moneystate.api.json_text import decoded
 from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.errors import ConfigError
 from moneystate.kafka.formats.base import Undecodable
 from moneystate.kafka.formats.json_fields import Carrier, record_carrier
 from moneystate.kafka.formats.schemas import SchemaSet, TypeSchema
+from moneystate.records.json_text import decoded
 
 _WHITESPACE = " \t\n\r"  # JSON's, which is less than Python's
 

@@ -5,11 +5,11 @@ Services are named by MODULE:NAME. By this name Spark's processes find them.
 
 from __future__ import annotations
 
-from moneystate.api.folders import folder_of
-from moneystate.api.job import topic_records
-from moneystate.api.plans import plan_of
-from moneystate.api.schema import schema_of
 from moneystate.kafka.formats.schemas import SchemaSet
+from moneystate.records.schema import schema_of
+from moneystate.runtime.folders import folder_of
+from moneystate.runtime.job import topic_records
+from moneystate.runtime.plans import plan_of
 from moneystate.schemas import tree as trees
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from fastavro.schema import fingerprint, parse_schema, to_parsing_canonical_form
 
-from moneystate.api.folders import avro_root
 from moneystate.engine.avro import HEADER_BYTES, MAGIC
 from moneystate.errors import SetupError
 from moneystate.kafka.formats.base import Undecodable
 from moneystate.kafka.formats.body import Skip, check_body, compile_skip
+from moneystate.runtime.folders import avro_root
 from moneystate.schemas.tree import RELEASED, read_folder, tree_of
 
 FOLDERS = ("events", "lookups", "enriched")

@@ -6,15 +6,15 @@ import json
 from collections.abc import Iterable
 from typing import Any, Final
 
-from moneystate.api import index_order
-from moneystate.api.cells import RecordKind
 from moneystate.api.handles import AnyIndex
-from moneystate.api.index_order import Span
-from moneystate.api.plan import Plan
-from moneystate.api.query_plan import QueryPlan
-from moneystate.api.schema import canonical_form, fingerprint, schema_of
-from moneystate.api.shapes import Record
 from moneystate.errors import ServiceError
+from moneystate.records import index_order
+from moneystate.records.index_order import Span
+from moneystate.records.schema import canonical_form, fingerprint, schema_of
+from moneystate.records.shapes import Record
+from moneystate.runtime.cells import RecordKind
+from moneystate.runtime.plan import Plan
+from moneystate.runtime.query_plan import QueryPlan
 from moneystate.serving import requests
 from moneystate.serving.callers import READ_PERSONAL
 from moneystate.serving.calls import Call

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from moneystate.api.reference import service_at
-from moneystate.api.replica_model import ServiceReplica
 from moneystate.replica.service_reader import FollowedServiceReads
 from moneystate.replica.service_view import ServiceSnapshot
+from moneystate.runtime.reference import service_at
+from moneystate.runtime.replica_model import ServiceReplica
 from moneystate.serving.callers import ADMIN, READ
 from moneystate.serving.calls import Endpoint
 from moneystate.serving.feed import Feed

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 import uuid
 
-from moneystate.api.plan import Plan
 from moneystate.replica.model import Source
 from moneystate.replica.service_reader import ServiceReads
+from moneystate.runtime.plan import Plan
 from moneystate.serving import messages, requests
 from moneystate.serving.calls import Call
 from moneystate.serving.failures import Failure, malformed

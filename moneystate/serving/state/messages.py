@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from moneystate.api import personal
-from moneystate.api.codec import Codec
-from moneystate.api.json_text import quote
-from moneystate.api.plan import Plan
-from moneystate.api.query_plan import VALUE, QueryPlan
 from moneystate.errors import StepError
+from moneystate.records.codec import Codec
+from moneystate.records.json_text import quote
 from moneystate.replica.service_reader import Difference
 from moneystate.replica.service_view import Item, Unreadable
+from moneystate.runtime import personal
+from moneystate.runtime.plan import Plan
+from moneystate.runtime.query_plan import VALUE, QueryPlan
 from moneystate.serving.failures import malformed
 from moneystate.state.v1 import state_pb2 as s
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from moneystate.api.json_text import parse
 from moneystate.engine.avro import Malformed
 from moneystate.errors import ArgumentError, StepError
+from moneystate.records.json_text import parse
 from moneystate.replica.model import Page
 from moneystate.replica.service_reader import ServiceReads
 from moneystate.replica.service_view import Item, ServiceSnapshot

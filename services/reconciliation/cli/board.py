@@ -13,8 +13,8 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from moneystate.api.iso_time import from_ms
 from moneystate.cli.tables import UNBOUNDED, fitting
+from moneystate.records.iso_time import from_ms
 from services.reconciliation.records import Completeness
 
 GOOD: Final = 100.0

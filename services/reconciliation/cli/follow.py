@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
-from moneystate.api.codec import Codec
-from moneystate.api.json_text import parse
-from moneystate.api.shapes import Shapes
 from moneystate.engine.avro import MAGIC, Malformed
 from moneystate.errors import BrokerError
 from moneystate.kafka.client import METADATA_TIMEOUT_S, range_consumer, reason
+from moneystate.records.codec import Codec
+from moneystate.records.json_text import parse
+from moneystate.records.shapes import Shapes
 
 GROUP: Final = "moneystate-reconciliation-status"  # nothing is committed
 POLL_S: Final = 0.2

@@ -8,12 +8,12 @@ from typing import Annotated, Final
 
 import typer
 
-from moneystate.api.iso_time import to_ms
 from moneystate.cli.command import add, new_group
 from moneystate.cli.connection import connected
 from moneystate.cli.option import NUMBER, PATH, TIME, Panel, option
 from moneystate.cli.times import parse_time_ms
 from moneystate.errors import ConfigError
+from moneystate.records.iso_time import to_ms
 from moneystate.serving.client import Client
 from moneystate.state.v1 import state_pb2 as s
 from services.rollups.cli.picture import curve_of, draw

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from moneystate.api.iso_time import from_ms
-from moneystate.api.plans import plan_of
 from moneystate.cli.flag_groups import KafkaFlags
 from moneystate.deliver.history import Ended, Record, Redelivered, to_json
 from moneystate.deliver.outcomes import Outcome
 from moneystate.devbroker import DevBroker
 from moneystate.errors import ConfigError, JobError, QueryError, SetupError
+from moneystate.records.iso_time import from_ms
+from moneystate.runtime.plans import plan_of
 from moneystate.state.v1 import state_pb2 as s
 from services.delivery.cli.commands import ROUTER, audit, why
 from tests.deliver.made import delivery, stored

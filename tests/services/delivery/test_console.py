@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from moneystate.api.plans import plan_of
 from moneystate.console.faces import Note, Rows
+from moneystate.runtime.plans import plan_of
 from services.delivery.cli.commands import ROUTER
 from services.delivery.console import NOBODY, UNKNOWN, why
 from tests.services.delivery.test_router import Router

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import pytest
 
-from moneystate.api.codec import Codec
-from moneystate.api.plan import Plan
-from moneystate.api.platform_records import TABLE_LOADED_RECORD, TableLoaded
 from moneystate.devbroker import DevBroker
+from moneystate.records.codec import Codec
+from moneystate.records.platform_records import TABLE_LOADED_RECORD, TableLoaded
+from moneystate.runtime.plan import Plan
 from services.delivery.config import Config
 from services.delivery.records import Delivery
 from services.delivery.service import DeliveryService

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import moneystate as ms
-from moneystate.api.plan import Plan
 from moneystate.errors import ServiceError
+from moneystate.runtime.plan import Plan
 from moneystate.testing import Bench
 from moneystate.testing.run import Run, Sent, Whole
 from services.entities.config import Config

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from moneystate.api.codec import Codec
-from moneystate.api.shapes import Shapes
 from moneystate.errors import BrokerError
+from moneystate.records.codec import Codec
+from moneystate.records.shapes import Shapes
 from services.reconciliation.cli.board import Board, percent_text
 from services.reconciliation.cli.follow import reader
 from services.reconciliation.records import Completeness, Finding

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from moneystate.api.reference import made_at
 from moneystate.cli import services
 from moneystate.cli.main import app
 from moneystate.cli.service_config import read_file
 from moneystate.errors import ServiceError
+from moneystate.runtime.reference import made_at
 from services.reconciliation.completeness import COMPLETENESS
 from services.reconciliation.config import Config, Pair, Side
 

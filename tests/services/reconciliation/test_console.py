@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from moneystate.api import exact_json
 from moneystate.console.faces import HeatMap, Rows, Spot
+from moneystate.records import exact_json
 from moneystate.testing import Bench
 from moneystate.testing.bench import query_plan
 from services.reconciliation.console import board, heat_map

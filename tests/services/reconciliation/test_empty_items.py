@@ -9,8 +9,8 @@ import pytest
 from fastavro.schema import parse_schema
 
 import moneystate as ms
-from moneystate.api.empty_items import has_empty_items
 from moneystate.errors import ServiceError
+from moneystate.records.empty_items import has_empty_items
 from services.reconciliation.avro_values import confluent_record
 from services.reconciliation.config import Config, Fields, InputConfig, Pair, Side
 from services.reconciliation.service import reconciliation

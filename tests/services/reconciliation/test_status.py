@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from moneystate.api.codec import Codec
-from moneystate.api.shapes import Shapes
 from moneystate.cli.main import app
 from moneystate.devbroker import DevBroker
 from moneystate.errors import BrokerError
+from moneystate.records.codec import Codec
+from moneystate.records.shapes import Shapes
 from services.reconciliation.cli.board import FRAME_LINES
 from services.reconciliation.completeness import COMPLETENESS
 from services.reconciliation.records import Completeness

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from fastavro.schema import fingerprint, parse_schema, to_parsing_canonical_form
 
-from moneystate.api.decoder import ServiceDecoder
-from moneystate.api.folders import avro_root
-from moneystate.api.plan import Plan
 from moneystate.engine.deadletter import Letter
 from moneystate.engine.processor import Read, Rejected
 from moneystate.kafka.convert import RejectingNamed
 from moneystate.kafka.formats.confluent import ConfluentFormat
 from moneystate.kafka.formats.registry import ANSWERS, RegistryClient, RegistryUnavailable
+from moneystate.runtime.decoder import ServiceDecoder
+from moneystate.runtime.folders import avro_root
+from moneystate.runtime.plan import Plan
 from services.reconciliation import avro_values
 from services.reconciliation.config import Config, Fields, InputConfig, Pair, Side
 from services.reconciliation.records import InventoryItem

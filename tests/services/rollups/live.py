@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from moneystate.api.iso_time import to_ms
+from moneystate.records.iso_time import to_ms
 from services.rollups.records import Reading
 from tests.services.live import BOUND_MS, Case, Expected, Read, Written
 from tests.services.rollups.reference import Logged, Reference, Rules

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import random
 
-from moneystate.api.job import plain_job
-from moneystate.api.layout import TIMER
-from moneystate.api.plans import plan_of
-from moneystate.api.reference import with_rules
 from moneystate.api.rules import plain
+from moneystate.runtime.job import plain_job
+from moneystate.runtime.layout import TIMER
+from moneystate.runtime.plans import plan_of
+from moneystate.runtime.reference import with_rules
 from moneystate.savepoint.facts import facts
 from moneystate.savepoint.fingerprint import Fingerprint, of_facts
 from moneystate.testing.run import Run

@@ -8,9 +8,9 @@ from collections import Counter
 from dataclasses import fields, replace
 from typing import Any, Final
 
-from moneystate.api.iso_time import from_ms
-from moneystate.api.json_value import Json
-from moneystate.api.shapes import camel
+from moneystate.records.iso_time import from_ms
+from moneystate.records.json_value import Json
+from moneystate.records.shapes import camel
 from services.sequencing.config import Config
 from tests.services.live import BOUND_MS, Case, Expected, Read, Written, with_junk
 from tests.services.sequencing import reference

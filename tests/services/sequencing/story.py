@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import moneystate as ms
-from moneystate.api.layout import place_of
+from moneystate.runtime.layout import place_of
 from moneystate.testing import Bench
 from services.sequencing import records as r
 from services.sequencing.config import Config

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from moneystate.api.layout import place_of
+from moneystate.runtime.layout import place_of
 from moneystate.testing import CRASH, Bench
 from services.sequencing.config import Config
 from services.sequencing.records import Gap, Poisoned, StreamParked, StreamStalled

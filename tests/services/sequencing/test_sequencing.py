@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 import moneystate as ms
-from moneystate.api.decoder import ServiceDecoder
-from moneystate.api.plan import Plan
 from moneystate.engine.deadletter import Letter
 from moneystate.engine.processor import Rejected
 from moneystate.errors import ServiceError
+from moneystate.runtime.decoder import ServiceDecoder
+from moneystate.runtime.plan import Plan
 from services.sequencing import records as r
 from services.sequencing.config import Config
 from services.sequencing.service import sequencing

@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 import moneystate as ms
-from moneystate.api.shapes import camel
+from moneystate.records.shapes import camel
 from services.sequencing.config import Config
 from services.sequencing.records import (
     EventsUnavailable,

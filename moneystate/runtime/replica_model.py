@@ -1,0 +1,211 @@
+"""A plain service's entries for a replica (`moneystate.ports.replica.ReplicaModel`).
+
+An index key is `x`, the length of the index's name (1 byte), the name, a value (`moneystate.records.index_order`), the
+owner (as a string in the same encoding), and the id of a map entry. Each index key belongs to one entry, so the replica
+can store it by version."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections.abc import Mapping
+from functools import cached_property, partial
+from typing import Any, Final, NamedTuple
+
+from moneystate.api.handles import AnyIndex
+from moneystate.api.rules import plain
+from moneystate.engine.avro import HEADER_BYTES, Malformed
+from moneystate.errors import MoneystateError, ServiceError
+from moneystate.ports.replica import Entries, Unindexed
+from moneystate.records import index_order
+from moneystate.records.index_order import END, Span
+from moneystate.runtime import layout
+from moneystate.runtime.cells import Cell, RecordKind, TimerKind
+from moneystate.runtime.function_code import code_text
+from moneystate.runtime.plan import Plan
+from moneystate.runtime.plans import plan_as_run, plan_of, reference_as_run
+from moneystate.runtime.reference import is_factory, made_at
+from moneystate.runtime.reference import path_of as module_of
+
+ORDERED: Final = b"x"
+UNKNOWN: Final = 0  # the version number of an unknown schema
+
+
+class Place(NamedTuple):
+    """The content of an index key."""
+
+    value: bytes
+    owner: bytes
+    id: bytes
+
+
+def index_prefix(name: str) -> bytes:
+    return ORDERED + bytes([len(name)]) + name.encode("ascii")
+
+
+def index_span(name: str, span: Span) -> Span:
+    """The range of index keys for a range of values."""
+    prefix = index_prefix(name)
+    return Span(prefix + span.low, prefix + span.high)
+
+
+def place_of(name: str, key: bytes) -> Place:
+    """Decodes an index key."""
+    start = len(index_prefix(name))
+    value_end = index_order.end_of_value(key, start)
+    owner, id_start = index_order.read_text(key, value_end + len(END))
+    return Place(key[start:value_end], owner, key[id_start:])
+
+
+def _encloses(by: Any) -> bool:
+    """Whether a function may have variables of the function that made it, such as a factory's configuration."""
+    by = inspect.unwrap(by)
+    return isinstance(by, partial) or getattr(by, "__closure__", None) is not None
+
+
+class ServiceReplica:
+    """The replica's model of a plain service."""
+
+    trace = None
+    held = b""
+    proof = b""
+
+    def __init__(self, reference: str) -> None:
+        # a reference and not a plan, so that this object can be pickled into the replica's processes
+        self.reference = reference
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ServiceReplica, (self.reference,)
+
+    @cached_property
+    def plan(self) -> Plan:
+        return plan_of(self.reference)
+
+    def plan_at(self, rules: Mapping[str, Any]) -> Plan:
+        """The plan with the rules of an earlier batch, as far as the changelog records them."""
+        return plan_as_run(self.reference, rules)
+
+    def as_run(self, rules: Mapping[str, Any]) -> ServiceReplica:
+        """A factory's functions can have its configuration, which is that of the run. A run with rules that this
+        program refuses is read with its own."""
+        run = reference_as_run(self.reference, rules) if rules else self.reference
+        if run == self.reference:
+            return self
+        try:
+            made_at(run)
+        except MoneystateError:
+            return self
+        return ServiceReplica(run)
+
+    @cached_property
+    def changelog(self) -> str:
+        return f"{self.plan.name}-state"
+
+    @cached_property
+    def owners(self) -> str:
+        """The first declared state. No state of a plain service has an entry for every key."""
+        return next(iter(self.plan.kinds), "")
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The schema fingerprint of the first declared state."""
+        first = next(iter(self.plan.kinds.values()), None)
+        return "" if first is None else first.header[2:HEADER_BYTES][::-1].hex()
+
+    @cached_property
+    def layout(self) -> str:
+        """A digest of everything except the entries that index keys depend on: the indices and their functions."""
+        digest = hashlib.sha256()
+        for index in self.plan.service.indices.values():
+            kind = self.plan.kinds[index.of.name]
+            digest.update(f"{index.name} {index.of.name} {kind.header.hex()} ".encode())
+            digest.update(code_text(index.by, index.record).encode())
+        if any(_encloses(index.by) for index in self.plan.service.indices.values()) and is_factory(
+            module_of(self.reference)
+        ):
+            digest.update(json.dumps(plain(self.plan.rules), sort_keys=True).encode())
+        return digest.hexdigest()[:16]
+
+    @cached_property
+    def _indices(self) -> dict[str, list[AnyIndex[Any, Any]]]:
+        by_state: dict[str, list[AnyIndex[Any, Any]]] = {}
+        for index in self.plan.service.indices.values():
+            by_state.setdefault(index.of.name, []).append(index)
+        return by_state
+
+    def split(self, key: bytes) -> tuple[bytes, bytes] | None:
+        place = layout.place_of(key)
+        if place is None:
+            return None
+        return place.owner, key[1 : 2 + key[1]] + place.id
+
+    def join(self, kind: bytes, owner: bytes, rest: bytes) -> bytes:
+        name_end = 1 + rest[0]
+        return layout.entry_key(kind + rest[:name_end], owner, rest[name_end:])
+
+    def schema(self, value: bytes) -> tuple[str, int]:
+        return self._names.get(value[:HEADER_BYTES], (f"unknown {value[:HEADER_BYTES].hex()}", UNKNOWN))
+
+    @cached_property
+    def _names(self) -> dict[bytes, tuple[str, int]]:
+        """Names and version numbers of schemas, by header. States with the same record share a name."""
+        names: dict[bytes, tuple[str, int]] = {}
+        for kind in self.plan.by_prefix.values():
+            if isinstance(kind, RecordKind):
+                for number, forms in enumerate([*kind.versions[1:], kind.versions[0]], 1):
+                    for header in forms:
+                        names.setdefault(header, (kind.name, number))
+            else:
+                names[kind.header] = ("timer" if isinstance(kind, TimerKind) else "seen", 1)
+        return names
+
+    def index_keys(self, owner: bytes, kind: bytes, rest: bytes, value: bytes) -> set[bytes]:
+        """The index keys of an entry. Raises Unindexed if a function of the service fails."""
+        name_end = 1 + rest[0]
+        indices = self._indices.get(rest[1:name_end].decode("ascii", "replace"))
+        if not indices or kind not in (layout.VALUE, layout.ENTRY):
+            return set()
+        record_kind = self.plan.by_prefix.get(kind + rest[:name_end])
+        if record_kind is None:
+            return set()  # the state was a map before, or a value
+        cell = Cell(b"", record_kind, owner, b"")
+        cell.load(value)
+        tail = END + index_order.text(owner) + rest[name_end:]
+        keys: set[bytes] = set()
+        failed: dict[str, MoneystateError] = {}
+        for index in indices:
+            prefix = index_prefix(index.name)
+            try:
+                keys.update(prefix + value + tail for value in self._values(index, cell))
+            except MoneystateError as e:
+                failed[index.name] = e
+        if failed:
+            first = next(iter(failed.values()))
+            raise Unindexed(first.message, first.do, list(failed), keys)
+        return keys
+
+    def _values(self, index: AnyIndex[Any, Any], cell: Cell) -> set[bytes]:
+        where = f"service {self.plan.name!r}: {index!r}"
+        try:
+            if not cell.decoded:
+                cell.decode()
+            return index_order.encode_all(index.by, cell.value, where)
+        except MoneystateError:
+            raise
+        except Malformed as e:
+            raise ServiceError(f"{where}: {e}.", "use the program that wrote the state, or a newer one.") from None
+        except Exception as e:
+            raise ServiceError(
+                f"{where}: its function raised {type(e).__name__}: {e}, for key {cell.owner.decode()!r}.",
+                "fix the function; it may return None to leave a record out of the index.",
+            ) from e
+
+    def order_time(self, value: bytes) -> int:
+        raise AssertionError("entries of a plain service do not delay outputs")
+
+    def forgotten_at(self, value: bytes) -> int:
+        raise AssertionError("a plain service has no proofs of erasure")
+
+    def view(self, owner: bytes, entries: Entries, watermark_ms: int, rules: Mapping[str, Any]) -> None:
+        """None: a key can have too many entries for one answer. Callers read them one by one."""
