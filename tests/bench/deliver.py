@@ -43,6 +43,7 @@ PARTITIONS: Final = 2
 GROUP: Final = "deliver"  # of the workers, by default
 WITHIN_S: Final = 600.0
 SECRET: Final = "whsec_" + base64.b64encode(b"k" * 32).decode()
+ENVELOPE: Final = b'"specversion":'
 SPAWN: Final = multiprocessing.get_context("spawn")
 BODY: Final = json.dumps({"orderId": 17, "note": "x" * 460}).encode()
 
@@ -54,10 +55,10 @@ class Measured(NamedTuple):
 
 def _receive(port: int, count: Any, first: Any, last: Any) -> None:
     async def answer(request: web.Request) -> web.Response:
-        await request.read()
+        body = await request.read()
         now = time.time()
         with count.get_lock():
-            count.value += 1
+            count.value += max(1, body.count(ENVELOPE))  # messages
             first.value = first.value or now
             last.value = now
         return web.Response()
@@ -130,13 +131,16 @@ def _folder_of_secrets(folder: Path) -> Iterator[Path]:
     yield place.parent
 
 
-def measure_workers(requests: int, endpoints: int, in_flight: int, workers: int, partitions: int) -> Measured:
-    """Workers that have taken their partitions before the deliveries can be read, all of them at once."""
+def measure_workers(
+    requests: int, endpoints: int, in_flight: int, workers: int, partitions: int, batch: int = 0
+) -> Measured:
+    """`batch`: messages in each request; 0: single events. The workers have taken their partitions before the
+    deliveries can be read, all of them at once."""
     with tempfile.TemporaryDirectory(prefix="bench-") as made, Receiver() as receiver, ExitStack() as stack:
         folder = Path(made)
         broker = stack.enter_context(DevBroker(folder / "broker", heap="1g"))
         secrets = stack.enter_context(_folder_of_secrets(folder))
-        _prepare(broker.bootstrap_servers, receiver.port, endpoints, in_flight, partitions)
+        _prepare(broker.bootstrap_servers, receiver.port, endpoints, in_flight, partitions, batch)
         arguments = ["deliver", "--bootstrap-servers", broker.bootstrap_servers, "--allow-http", "--allow-network",
                      "127.0.0.0/8", "--secrets", str(secrets)]  # fmt: skip
         processes = [stack.enter_context(JobProcess(arguments, folder)) for _ in range(workers)]
@@ -169,7 +173,7 @@ def _cpu_s(pids: Sequence[int]) -> float:
     return sum(its.user + its.system for its in times)
 
 
-def _prepare(servers: str, port: int, endpoints: int, in_flight: int, partitions: int) -> None:
+def _prepare(servers: str, port: int, endpoints: int, in_flight: int, partitions: int, batch: int = 0) -> None:
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     topics = [NewTopic("deliveries", partitions, 1), NewTopic("endpoints", 1, 1), NewTopic("subscriptions", 1, 1)]
     for future in admin.create_topics(topics).values():
@@ -178,7 +182,10 @@ def _prepare(servers: str, port: int, endpoints: int, in_flight: int, partitions
     for number in range(endpoints):
         row = {"endpointId": f"e{number}", "owner": "acme", "url": f"http://127.0.0.1:{port}/{number}",
                "secrets": ["key"], "maxInFlight": max(1, in_flight // endpoints)}  # fmt: skip
-        its = {"subscriptionId": f"s{number}", "endpointId": f"e{number}", "owner": "acme", "types": ["*"]}
+        its: dict[str, Any] = {
+            "subscriptionId": f"s{number}", "endpointId": f"e{number}", "owner": "acme", "types": ["*"],
+            **({"mode": "batch", "maxMessages": batch} if batch else {}),
+        }  # fmt: skip
         producer.produce("endpoints", json.dumps(row).encode(), f"e{number}".encode())
         producer.produce("subscriptions", json.dumps(its).encode(), f"s{number}".encode())
     assert producer.flush(WITHIN_S) == 0
@@ -204,7 +211,7 @@ def _append(servers: str, requests: int, endpoints: int, partitions: int) -> Non
 
 def by_turns(senders: Mapping[str, Callable[[], Measured]], runs: int) -> None:
     """Runs each so many times and prints the figures. Ratios are to the first one."""
-    table = Table("sender", "requests/s", "CPU us/request")
+    table = Table("sender", "messages/s", "CPU us/message")
     rates: defaultdict[str, list[float]] = defaultdict(list)
     for _ in range(runs):
         for name, measure in senders.items():
@@ -230,10 +237,14 @@ def parser_of(description: str | None) -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--workers", type=int, action="append", help="processes; may be repeated (1)")
+    parser.add_argument("--batch", type=int, action="append", help="messages of a request of a worker, too")
     a = parser.parse_args(arguments)
     senders = {"aiohttp client": partial(measure_client, a.requests, a.in_flight)}
     for workers in a.workers or [1]:
         name = f"{workers} workers"
         senders[name] = partial(measure_workers, a.requests, a.endpoints, a.in_flight, workers, a.partitions)
+    for batch in a.batch or []:
+        name = f"1 worker, batches of {batch:,}"
+        senders[name] = partial(measure_workers, a.requests, a.endpoints, a.in_flight, 1, a.partitions, batch)
     by_turns(senders, a.runs)
     print(f"{len(BODY)} bytes a body (wanted: {WANTED:,} requests/s)")
