@@ -21,7 +21,7 @@ from moneystate.deliver.sending import Sender
 from moneystate.deliver.worker import DELIVERIES, Worker, WorkerConfig
 from moneystate.errors import ConfigError, SetupError
 from moneystate.kafka.client import admin_client
-from moneystate.kafka.topics import AS_THE_BROKER, Replication, TopicSpec, ensure_topics, partition_counts
+from moneystate.kafka.topics import AS_THE_BROKER, Replication, TopicSpec, check_topics, ensure_topics, partition_counts
 
 DAY_MS: Final = 86_400_000
 LOG_MS: Final = 30 * DAY_MS
@@ -80,13 +80,26 @@ def prepare(options: DeliverOptions) -> None:
     wanted = [
         TopicSpec(prefix + history.LOG, partitions, exactly=True, retention_ms=LOG_MS),
         TopicSpec(
-            prefix + history.UNDELIVERED, partitions, exactly=True, retention_ms=LOG_MS, message_bytes=RECORD_BYTES
+            prefix + history.UNDELIVERED,
+            partitions,
+            exactly=True,
+            retention_ms=LOG_MS,
+            message_bytes=RECORD_BYTES,
+            bytes_advice="raise it.",
         ),
         TopicSpec(prefix + history.COMMANDS, partitions, exactly=True),
-        TopicSpec(prefix + pending.PENDING, partitions, compacted=True, exactly=True, message_bytes=RECORD_BYTES),
+        TopicSpec(
+            prefix + pending.PENDING,
+            partitions,
+            compacted=True,
+            exactly=True,
+            message_bytes=RECORD_BYTES,
+            bytes_advice="raise it.",
+        ),
         TopicSpec(prefix + statuses.STATUSES, partitions, compacted=True, exactly=True),
         TopicSpec(prefix + status_events.EVENTS, partitions, retention_ms=LOG_MS, broker_time=True),
     ]
+    check_topics(admin, wanted, options.create_topics)
     ensure_topics(admin, wanted, options.create_topics, options.replication)
 
 

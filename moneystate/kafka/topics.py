@@ -36,6 +36,7 @@ class TopicSpec:
     at_least: bool = False  # an existing topic must have this many partitions, or gets them
     exactly: bool = False  # an existing topic must have this many partitions
     message_bytes: int = 0  # least `max.message.bytes` that is accepted; 0: any
+    bytes_advice: str = "raise it, or lower --max-record-bytes."  # if a topic accepts less
     broker_time: bool = False  # a new topic has the broker's timestamps
     needs_broker_time: bool = False  # an existing one must have them, too
     retention_ms: int = 0  # 0: the broker's default, unless `keep_for_good`
@@ -111,8 +112,8 @@ def _check_sizes(admin: AdminClient, wanted: list[TopicSpec]) -> None:
         if limit < t.message_bytes:
             raise SetupError(
                 f"{t.name}: expected {MESSAGE_BYTES} of at least {t.message_bytes}, found {limit}: one large record "
-                "would end the job.",
-                "raise it, or lower --max-record-bytes.",
+                "would end what writes it.",
+                t.bytes_advice,
             )
 
 

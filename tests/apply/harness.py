@@ -86,7 +86,7 @@ class Site:
     def dsn(self) -> str:
         return self.postgres.dsn(self.name)
 
-    def topic(self, name: str, partitions: int = 1, **config: bool) -> str:
+    def topic(self, name: str, partitions: int = 1, **config: Any) -> str:
         ensure_topics(self.admin, [TopicSpec(self.prefix + name, partitions, **config)], create=True)
         return self.prefix + name
 

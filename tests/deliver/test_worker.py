@@ -14,7 +14,7 @@ from moneystate.deliver.history import Redeliver, Resume, SendTest, Undelivered,
 from moneystate.deliver.outcomes import Outcome
 from moneystate.deliver.status_events import EVENTS
 from moneystate.devbroker import DevBroker
-from tests.deliver.workers import WITHIN_S, Site, numbers_in
+from tests.deliver.workers import PARTITIONS, WITHIN_S, Site, numbers_in
 from tests.kafka.logs import Cluster
 from tests.ops.rules import used
 from tests.ports import free_port
@@ -162,6 +162,14 @@ def test_commands_send_messages_again_once_also_after_another_worker_has_read_th
     assert {name: len(its) for name, its in site.outcomes().items()} == {
         "msg_0": 2, "msg_1": 1, "msg_2": 2, "msg_3": 2, "msg_4": 2,
     }  # fmt: skip
+
+
+def test_a_topic_that_takes_no_large_records_is_refused_at_the_start(site: Site) -> None:
+    site.cluster.create("delivery-pending", PARTITIONS, cleanup_policy="compact")
+    worker = site.worker()
+    assert worker.finish(WITHIN_S).code == 3
+    assert "delivery-pending: expected max.message.bytes of at least 12582912, found 1048588" in worker.err()
+    assert "Do: raise it." in worker.err()
 
 
 def test_a_disabled_endpoint_is_told_as_an_event_and_resumed_by_a_command(site: Site) -> None:
