@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from moneystate.devbroker import DevBroker
 from moneystate.engine import plan as plans
@@ -13,6 +17,13 @@ from tests.kafka.test_planner import NAMES, Planned, beats
 from tests.reference.model import WALLET
 
 TIMEOUT_S = 1.0  # no broker is up again within that
+
+
+@pytest.fixture(autouse=True)
+def clients_end() -> Iterator[None]:
+    """Ends the clients of a broker that is gone. They would write lines to stderr in the next tests."""
+    yield
+    gc.collect()
 
 
 def test_planning_waits_for_a_broker_that_is_restarted(tmp_path: Path) -> None:
