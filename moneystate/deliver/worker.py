@@ -9,12 +9,10 @@ read in a thread of their own.
 from __future__ import annotations
 
 import asyncio
-import heapq
 import random
 import secrets as random_ids
 import time
-from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -26,19 +24,21 @@ from typing import Any, Final, TypeVar
 from moneystate.deliver import history, pending, statuses
 from moneystate.deliver.attempts import Answer
 from moneystate.deliver.book import ENDPOINTS, SUBSCRIPTIONS, Book
-from moneystate.deliver.breaker import Breaker, Status
+from moneystate.deliver.breaker import Breaker
 from moneystate.deliver.command_reader import CommandReader
 from moneystate.deliver.dispatcher import Bounds, Changes, Dispatcher
 from moneystate.deliver.history import COMMANDS, RECORD_BYTES, Command, Ended, NotARecord, Resume
-from moneystate.deliver.metrics import WORST, Metrics, Standing
+from moneystate.deliver.metrics import Metrics, Standing
 from moneystate.deliver.obeying import Obeyer
+from moneystate.deliver.partition import LEAST_ROOM, Partition
 from moneystate.deliver.pending import Queued
 from moneystate.deliver.pending_store import PendingStore
-from moneystate.deliver.records import Delivery, DeliveryReader, NotADelivery
+from moneystate.deliver.records import DeliveryReader, NotADelivery
 from moneystate.deliver.requests import Message, NoSecret, named_secrets, request_of
 from moneystate.deliver.rows import Endpoint, UrlRules
 from moneystate.deliver.secrets import Store, UnknownSecret
 from moneystate.deliver.sending import Sender
+from moneystate.deliver.standing import standing_of
 from moneystate.deliver.topics import Leftovers, Row, Tables
 from moneystate.deliver.writing import records_of
 from moneystate.errors import BrokerError
@@ -52,7 +52,6 @@ COMMANDS_S: Final = 1.0  # between two looks for commands
 POLL_S: Final = 0.02
 MOST_POLLED: Final = 1_000
 RENEWALS: Final = 4  # in a session
-LEAST_ROOM: Final = 500
 MOST_HELD: Final = 10_000  # deliveries whose rows have not been read yet, before reading pauses
 _log = get_log(__name__)
 T = TypeVar("T")
@@ -74,20 +73,6 @@ class WorkerConfig:
     bounds: Bounds = field(default_factory=Bounds)
 
 
-@dataclass
-class Own:
-    """A partition of this worker. `held`: deliveries that wait for their rows, with offset and time of their records;
-    `position`: the next one to take."""
-
-    dispatcher: Dispatcher
-    position: int
-    committed: int
-    commands: int  # the next one to read
-    commands_committed: int
-    room: int = LEAST_ROOM  # to take before the next transaction, which stores what has not ended
-    held: deque[tuple[int, int, Delivery | None]] = field(default_factory=deque)
-
-
 @dataclass(frozen=True)
 class Left:
     """What an earlier worker has left of a partition, beside what is pending."""
@@ -103,7 +88,7 @@ class Worker:
         self.config = config
         self.sender = sender
         self.book = Book(config.prefix, config.rules)
-        self.partitions: dict[int, Own] = {}
+        self.partitions: dict[int, Partition] = {}
         self.assignment: Assignment | None = None
         self.metrics = Metrics(self.standing)
         self.requests: set[asyncio.Task[None]] = set()
@@ -138,17 +123,7 @@ class Worker:
         return Health(True, "ready")
 
     def standing(self) -> Standing:
-        """Another thread may call it."""
-        owned = list(self.partitions.values())
-        queues = [queue for own in owned for queue in list(own.dispatcher.endpoints.values())]
-        waiting = [routed_ms for own in owned for _, routed_ms, _ in list(own.held)[:1]]
-        worst = heapq.nlargest(WORST, ((queue.endpoint_id, queue.count) for queue in queues), key=lambda its: its[1])
-        connections = self.sender.connections
-        return Standing(
-            len(owned), sum(queue.count for queue in queues), len(self.requests),
-            sum(queue.breaker.status is not Status.CLOSED for queue in queues), connections.held, connections.is_scarce,
-            max(0.0, (_now_ms() - min(waiting)) / 1_000) if waiting else 0.0, [its for its in worst if its[1]],
-        )  # fmt: skip
+        return standing_of(self.partitions.values(), len(self.requests), self.sender.connections, _now_ms())
 
     async def run(self) -> None:
         """Runs until `stop`; requests that are under way then get a second to end. Raises MoneystateError."""
@@ -212,12 +187,16 @@ class Worker:
             raise self._failure
         if assignment is not self.assignment:
             self._begin(assignment, left)
+        now_ms = _now_ms()
         for row in rows:
-            self._row(row)
+            names = self.book.take(row)
+            for own in self.partitions.values():
+                own.row(*names, now_ms)
         self.book.reached(self._tables.positions)
         for message in messages:
             self._hold(message)
-        self._take()
+        for own in self.partitions.values():
+            own.take(now_ms)
         await self._renew()
         self._send()
         if time.monotonic() - self._committed_s >= COMMIT_S:
@@ -255,14 +234,9 @@ class Worker:
             its = left[partition]
             for endpoint_id, breaker in its.breakers:
                 dispatcher.status(endpoint_id, breaker)
-            dispatcher.restore(self._introduced(dispatcher, self._store.left(partition, _damaged), now_ms), now_ms)
-            self.partitions[partition] = Own(dispatcher, start, start, its.commands, its.commands)
+            self.partitions[partition] = own = Partition(dispatcher, self.book, start, its.commands)
+            own.restore(self._store.left(partition, _damaged), now_ms)
         _log.info("partitions", own=sorted(self.partitions), pending=self.standing().pending)
-
-    def _introduced(self, dispatcher: Dispatcher, left: Iterator[Queued], now_ms: int) -> Iterator[Queued]:
-        for one in left:
-            self._introduce(dispatcher, one.loaded.members[0], now_ms)
-            yield one
 
     def _drop(self) -> None:
         if self._obeying is not None:
@@ -271,33 +245,6 @@ class Worker:
             task.cancel()
         self.requests.clear()
         self.partitions.clear()
-
-    def _row(self, row: Row) -> None:
-        endpoint_id, subscription_id = self.book.take(row)
-        now_ms = _now_ms()
-        for own in self.partitions.values():
-            if endpoint_id not in own.dispatcher.endpoints:
-                continue
-            if not subscription_id:
-                known = self.book.endpoint(endpoint_id)
-                own.dispatcher.endpoint_row(endpoint_id, known.row, known.offset, now_ms, known.since_ms)
-            elif subscription_id in own.dispatcher.endpoints[endpoint_id].subscriptions:
-                own.dispatcher.subscription_row(
-                    endpoint_id, subscription_id, self.book.subscriptions.get(subscription_id), now_ms
-                )
-
-    def _introduce(self, dispatcher: Dispatcher, delivery: Delivery, now_ms: int) -> None:
-        """Gives the rows of a delivery, if the dispatcher does not have them."""
-        self._introduce_endpoint(dispatcher, delivery.endpoint_id, now_ms)
-        if delivery.subscription_id not in dispatcher.endpoints[delivery.endpoint_id].subscriptions:
-            its = self.book.subscriptions.get(delivery.subscription_id)
-            dispatcher.subscription_row(delivery.endpoint_id, delivery.subscription_id, its, now_ms)
-
-    def _introduce_endpoint(self, dispatcher: Dispatcher, endpoint_id: str, now_ms: int) -> None:
-        queue = dispatcher.endpoints.get(endpoint_id)
-        if queue is None or queue.row is None:
-            known = self.book.endpoint(endpoint_id)
-            dispatcher.endpoint_row(endpoint_id, known.row, known.offset, now_ms, known.since_ms)
 
     def _hold(self, message: Any) -> None:
         own = self.partitions[message.partition()]
@@ -308,21 +255,6 @@ class Worker:
             _log.error(f"{place}: expected a delivery, but {e}. It is left out.")
             delivery = None
         own.held.append((message.offset(), message.timestamp()[1], delivery))
-
-    def _take(self) -> None:
-        """Deliveries whose rows are known, those of a partition in order."""
-        now_ms = _now_ms()
-        for own in self.partitions.values():
-            while own.held and len(own.dispatcher.fresh) < own.room and self._knows(own.held[0][2]):
-                offset, routed_ms, delivery = own.held.popleft()
-                own.position = offset + 1
-                if delivery is not None:
-                    self._introduce(own.dispatcher, delivery, now_ms)
-                    own.dispatcher.take(delivery, offset, routed_ms, now_ms)
-
-    def _knows(self, delivery: Delivery | None) -> bool:
-        """Whether the rows of a delivery have been read. None: it is no delivery."""
-        return delivery is None or self.book.has(delivery)
 
     # Commands
 
@@ -343,13 +275,12 @@ class Worker:
                 await self._follow(partition, own, commands)
             own.commands = after
 
-    async def _follow(self, partition: int, own: Own, commands: list[Command]) -> None:
+    async def _follow(self, partition: int, own: Partition, commands: list[Command]) -> None:
         """What is sent again waits until all that was sent before is in the log."""
         now_ms = _now_ms()
         for command in commands:
             if isinstance(command, Resume):
-                self._introduce_endpoint(own.dispatcher, command.endpoint_id, now_ms)
-                own.dispatcher.resume(command.endpoint_id, command.owner, now_ms)
+                own.resume(command, now_ms)
         if all(isinstance(command, Resume) for command in commands):
             return
         await self._next_commit()
@@ -357,8 +288,7 @@ class Worker:
         now_ms = _now_ms()
         for one in again:
             if one.run:
-                self._introduce(own.dispatcher, one.message.members[0], now_ms)
-                own.dispatcher.redeliver(one.message, one.place, one.run, one.command_id, now_ms)
+                own.redeliver(one, now_ms)
             else:
                 self.sender.connections.used += 1
                 self._start(self._test(own.dispatcher, one.message))
@@ -381,6 +311,8 @@ class Worker:
 
     def _send(self) -> None:
         """What is due, as long as the group counts this worker in. Partitions take turns to be the first."""
+        if self.is_stopping:
+            return
         now_ms = _now_ms()
         self._sends += 1
         dispatchers = [own.dispatcher for own in self.partitions.values()]
