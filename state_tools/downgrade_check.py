@@ -12,8 +12,8 @@ from moneystate.engine.avro import HEADER_BYTES, MAGIC
 from moneystate.engine.items import RANK, TIMER_RANK, VALUE, Item
 from moneystate.engine.place import own_value
 from moneystate.errors import CheckpointError
+from moneystate.job.checkpoint import Checkpoint
 from moneystate.ports.state import Versions
-from moneystate.spark.checkpoint import Checkpoint
 from state_tools.entries import count_schemas, read_entries
 
 

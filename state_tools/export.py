@@ -14,12 +14,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from moneystate.errors import CheckpointError, DrainedError
+from moneystate.job.checkpoint import Checkpoint
 from moneystate.local.store import LocalStore, store_of
 from moneystate.ports.state import StateModel
 from moneystate.savepoint.fingerprint import Fingerprint
 from moneystate.savepoint.format import begin, check_free, finish
 from moneystate.savepoint.manifest import EXPORT, ChangelogPosition, Manifest
-from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.jvm_start import ARROW_ROWS
 from state_tools.entries import entry_rows
 from state_tools.exported_group import Group, GroupWriter, unpack

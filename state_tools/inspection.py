@@ -12,11 +12,11 @@ from moneystate.engine import clock as clocks
 from moneystate.engine import plan as plans
 from moneystate.engine.keygroup import key_group_of
 from moneystate.engine.plan import TopicPartition
+from moneystate.job.checkpoint import Checkpoint
+from moneystate.job.storage.savepoints import fetched
 from moneystate.ports.state import StateModel
 from moneystate.savepoint.format import Savepoint
 from moneystate.savepoint.view import job_view, owner_view
-from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.storage.savepoints import fetched
 from state_tools.entries import entry_rows
 from state_tools.export import open_checkpoint
 from state_tools.offline import PLACE, is_savepoint, offline_session

@@ -13,13 +13,13 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from moneystate.errors import CheckpointError, MoneystateError
+from moneystate.job.checkpoint import Checkpoint
+from moneystate.job.failures import as_one_line
+from moneystate.job.storage import savepoints
 from moneystate.local.store import store_of
 from moneystate.ports.state import StateModel
 from moneystate.savepoint.format import Savepoint
-from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.failures import as_one_line
 from moneystate.spark.session import open_session
-from moneystate.spark.storage import savepoints
 from state_tools.export import check_can_go_on, export, open_checkpoint
 
 PLACE = "the state"  # what errors call the folder

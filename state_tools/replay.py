@@ -28,6 +28,8 @@ from moneystate.engine.plan import Plan, Reached, TopicPartition
 from moneystate.engine.processor import Convert
 from moneystate.engine.state import MemoryState
 from moneystate.errors import CheckpointError, RetentionError, SetupError
+from moneystate.job.checkpoint import Checkpoint
+from moneystate.job.startup import check_logs
 from moneystate.kafka.client import admin_client, check_reachable, headers_of
 from moneystate.kafka.convert import converted, writers
 from moneystate.kafka.input_topics import input_topics
@@ -38,8 +40,6 @@ from moneystate.ports.service import JobSpec, rule_changes
 from moneystate.savepoint.compare import Comparison, compare
 from moneystate.savepoint.fingerprint import Fingerprint, of_group
 from moneystate.savepoint.format import Savepoint, begin, finish, write_output, write_state
-from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.startup import check_logs
 from state_tools.export import FINISH_FIRST, export, open_checkpoint
 from state_tools.offline import session_for
 

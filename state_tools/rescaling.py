@@ -20,20 +20,20 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from moneystate.errors import CheckpointError
+from moneystate.job import startup
+from moneystate.job.checkpoint import OWN, Checkpoint
+from moneystate.job.local_path import is_local
+from moneystate.job.preparation import Preparation
+from moneystate.job.run_options import RunOptions
+from moneystate.job.storage.folder import child
+from moneystate.job.storage.savepoints import is_savepoint, manifest_of, new_savepoint
+from moneystate.job.task_specs import TaskSpecs
 from moneystate.kafka.client import admin_client, check_reachable
 from moneystate.kafka.markers import read_markers
 from moneystate.kafka.topics import partition_counts
 from moneystate.kafka.transactions import Application
 from moneystate.ports.service import JobSpec, ServiceSpec
 from moneystate.savepoint.manifest import Manifest
-from moneystate.spark import startup
-from moneystate.spark.checkpoint import OWN, Checkpoint
-from moneystate.spark.local_path import is_local
-from moneystate.spark.preparation import Preparation
-from moneystate.spark.run_options import RunOptions
-from moneystate.spark.storage.folder import child
-from moneystate.spark.storage.savepoints import is_savepoint, manifest_of, new_savepoint
-from moneystate.spark.task_specs import TaskSpecs
 from state_tools.export import check_can_go_on, export, open_checkpoint
 
 PLACE = "--new-checkpoint"
@@ -87,7 +87,7 @@ class Rescaling:
             )
 
     def _has_another_changelog(self, admin: AdminClient) -> bool:
-        """The job must not go on as it is then (`moneystate.spark.startup.check_changelog`)."""
+        """The job must not go on as it is then (`moneystate.job.startup.check_changelog`)."""
         topic = self.settings["topic_prefix"] + self.job.changelog
         there = startup.changelog_settings(admin, topic) if topic in partition_counts(admin) else {}
         return not there or any(self.settings.get(name, value) != value for name, value in there.items())

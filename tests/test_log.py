@@ -17,8 +17,8 @@ from moneystate import log
 from moneystate.cli import core, main
 from moneystate.cli.display import Display
 from moneystate.errors import SetupError
+from moneystate.job.progress import BatchProgress
 from moneystate.serving import child
-from moneystate.spark.progress import BatchProgress
 from tests.log_lines import parsed, shown
 
 EVE = "user-eve"

@@ -15,8 +15,8 @@ from moneystate.bootstrap.layout import NOTE, RangeNote, damaged_note, decode_no
 from moneystate.engine.inputs import Inputs
 from moneystate.engine.plan import TopicPartition
 from moneystate.errors import ArchiveError, SetupError
-from moneystate.spark.local_path import is_local, local_folder
-from moneystate.spark.storage.folder import folder_at
+from moneystate.job.local_path import is_local, local_folder
+from moneystate.job.storage.folder import folder_at
 
 FLAG = "--archive"
 

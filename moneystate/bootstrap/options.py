@@ -8,7 +8,7 @@ from pathlib import Path
 
 from moneystate.engine.plan import Reached, TopicPartition
 from moneystate.errors import ConfigError
-from moneystate.spark.local_path import is_local, local_folder
+from moneystate.job.local_path import is_local, local_folder
 
 KAFKA = "kafka"
 

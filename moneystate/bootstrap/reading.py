@@ -15,9 +15,9 @@ from moneystate.engine.inputs import Inputs
 from moneystate.engine.intake import Intake
 from moneystate.engine.items import NO_TIME
 from moneystate.engine.plan import TopicPartition
+from moneystate.job.source_reading import TaskRead, open_intake, take_in
 from moneystate.kafka.ranges import discard_readers
 from moneystate.kafka.source_spec import SourceSpec
-from moneystate.spark.source_reading import TaskRead, open_intake, take_in
 
 
 @dataclass(frozen=True)

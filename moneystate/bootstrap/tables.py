@@ -16,12 +16,12 @@ from moneystate.engine.order import Partition
 from moneystate.engine.plan import TopicPartition
 from moneystate.engine.processor import Processor
 from moneystate.errors import ArchiveError
+from moneystate.job.table_feed import KafkaFeed
 from moneystate.kafka.convert import converters
 from moneystate.kafka.source_spec import SourceSpec, load_decoder
 from moneystate.runtime.decoder import ServiceDecoder
 from moneystate.runtime.processor import ServiceProcessor
 from moneystate.runtime.table_copies import TableCopies, TableRange
-from moneystate.spark.table_feed import KafkaFeed
 
 
 class HistoryFeed:

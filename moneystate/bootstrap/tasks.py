@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from pyspark.sql import SparkSession
 
 from moneystate.errors import MoneystateError
-from moneystate.spark.failures import as_one_line
+from moneystate.job.failures import as_one_line
 from moneystate.spark.jvm_start import under_spark_submit
 from moneystate.spark.session import open_session
 

@@ -36,8 +36,8 @@ from moneystate.cli.rule_flags import rules_given
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.engine.plan import Reached
 from moneystate.errors import CheckpointError, ConfigError
-from moneystate.spark.local_path import is_local
-from moneystate.spark.storage.savepoints import new_savepoint
+from moneystate.job.local_path import is_local
+from moneystate.job.storage.savepoints import new_savepoint
 from state_tools.export import open_checkpoint
 
 

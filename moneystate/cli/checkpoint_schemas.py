@@ -6,11 +6,11 @@ import tempfile
 from pathlib import Path
 
 from moneystate.engine import plan as plans
+from moneystate.job.checkpoint import Checkpoint
+from moneystate.job.storage import jvm_settings
 from moneystate.schemas.check import Finding, Functions, check_state_entries
 from moneystate.schemas.tree import Tree
-from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.session import open_session
-from moneystate.spark.storage import jvm_settings
 from state_tools.entries import count_schemas
 
 

@@ -35,6 +35,8 @@ from moneystate.cli.state_query import parse_at
 from moneystate.cli.tables import print_fields
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import ConfigError
+from moneystate.job.checkpoint import Checkpoint
+from moneystate.job.storage.savepoints import check_out, fetched, new_savepoint
 from moneystate.kafka.client import check_reachable
 from moneystate.ports.service import ServiceSpec
 from moneystate.ports.state import StateModel
@@ -43,8 +45,6 @@ from moneystate.savepoint.compare import compare
 from moneystate.savepoint.format import Savepoint
 from moneystate.savepoint.manifest import ChangelogPosition
 from moneystate.savepoint.rescale import rescale
-from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.storage.savepoints import check_out, fetched, new_savepoint
 from state_tools.changelog_position import changelog_position
 from state_tools.export import check_can_go_on, export, open_checkpoint
 from state_tools.inspection import inspect_state

@@ -30,13 +30,13 @@ from moneystate.cli.tables import print_table
 from moneystate.engine import plan as plans
 from moneystate.engine.plan import STATE_VERSION
 from moneystate.errors import CheckpointError, ConfigError
+from moneystate.job.checkpoint import Checkpoint
+from moneystate.job.progress import BatchProgress
+from moneystate.job.run_options import RunOptions
 from moneystate.ports.service import ServiceSpec
 from moneystate.ports.state import Versions
 from moneystate.runtime.folders import avro_root, folder_of
 from moneystate.schemas.tree import Tree, read_folder, tree_of
-from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.progress import BatchProgress
-from moneystate.spark.run_options import RunOptions
 from state_tools.downgrade_check import check_downgrade
 from state_tools.export import FINISH_FIRST
 

@@ -15,8 +15,8 @@ from moneystate import log
 from moneystate.cli import core
 from moneystate.cli.tables import fitting
 from moneystate.engine.deadletter import COUNT_PREFIX
+from moneystate.job.progress import BatchProgress
 from moneystate.records import odd_times
-from moneystate.spark.progress import BatchProgress
 
 LOG_EVERY_S = 10.0
 RATE_BATCHES = 5

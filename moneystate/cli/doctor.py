@@ -20,9 +20,9 @@ from moneystate.cli.options import Format, Json, ReplicaFolder
 from moneystate.cli.rule_flags import Given, parted
 from moneystate.cli.service_jobs import OnError, OnErrorFlag, Prepared, Services, prepare_services
 from moneystate.errors import ConfigError
+from moneystate.job.run_options import RunOptions
 from moneystate.kafka.findings import Finding
 from moneystate.spark.diagnosis import diagnose
-from moneystate.spark.run_options import RunOptions
 
 
 def _prepare(

@@ -46,9 +46,9 @@ from moneystate.cli.options import (
 )
 from moneystate.cli.topic_formats import formats
 from moneystate.errors import ConfigError
+from moneystate.job.storage import jvm_settings
 from moneystate.kafka import settings
 from moneystate.kafka.topics import Replication
-from moneystate.spark.storage import jvm_settings
 
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector

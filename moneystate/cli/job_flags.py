@@ -21,12 +21,12 @@ from moneystate.cli.options import (
 from moneystate.cli.times import parse_time_ms
 from moneystate.engine.items import MAX_EVENT_TIME, MIN_EVENT_TIME
 from moneystate.errors import CheckpointError, ConfigError
+from moneystate.job.checkpoint import Checkpoint
+from moneystate.job.local_path import is_local
+from moneystate.job.run_options import RunOptions
+from moneystate.job.storage import jvm_settings
 from moneystate.kafka.starting import EARLIEST
 from moneystate.ports.service import JobSpec, ServiceSpec
-from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.local_path import is_local
-from moneystate.spark.run_options import RunOptions
-from moneystate.spark.storage import jvm_settings
 
 
 def job_options(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from moneystate.spark.run_options import RunOptions
+from moneystate.job.run_options import RunOptions
 
 
 class Kind(NamedTuple):

@@ -20,12 +20,12 @@ from moneystate.cli.service_jobs import Prepared, prepare
 from moneystate.cli.tables import Cell, print_table
 from moneystate.engine.inputs import Inputs
 from moneystate.errors import ConfigError
+from moneystate.job.checkpoint import Checkpoint
+from moneystate.job.deployment import Change, changes
+from moneystate.job.startup import settings_of
+from moneystate.job.storage.savepoints import manifest_of
 from moneystate.kafka.client import admin_client
 from moneystate.kafka.topics import partition_counts
-from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.deployment import Change, changes
-from moneystate.spark.startup import settings_of
-from moneystate.spark.storage.savepoints import manifest_of
 
 REFUSED_EXIT_CODE = 1
 MOST_TEXT = 60  # characters of a value in the table

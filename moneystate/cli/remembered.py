@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import typer
 
 from moneystate.errors import ConfigError
+from moneystate.job.checkpoint import Checkpoint
+from moneystate.job.deployment import changes
+from moneystate.job.run_options import RunOptions
+from moneystate.job.startup import settings_of
+from moneystate.job.storage.savepoints import manifest_of
 from moneystate.log import get_log
 from moneystate.ports.service import JobSpec
-from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.deployment import changes
-from moneystate.spark.run_options import RunOptions
-from moneystate.spark.startup import settings_of
-from moneystate.spark.storage.savepoints import manifest_of
 
 LOG = get_log(__name__)
 

@@ -15,10 +15,10 @@ from moneystate.cli.plan import check_approved
 from moneystate.cli.remembered import notes_of, telling
 from moneystate.cli.service_jobs import Prepared
 from moneystate.cli.watching import Watching
-from moneystate.spark.base_job import BaseJob
-from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.run_folder import RunFolder
-from moneystate.spark.run_options import RunOptions
+from moneystate.job.base_job import BaseJob
+from moneystate.job.checkpoint import Checkpoint
+from moneystate.job.run_folder import RunFolder
+from moneystate.job.run_options import RunOptions
 
 
 def run_prepared(

@@ -25,11 +25,11 @@ from moneystate.cli.options import Json
 from moneystate.cli.registry import SERVICES
 from moneystate.cli.tables import Cell, print_table
 from moneystate.errors import ConfigError
+from moneystate.job.checkpoint import Checkpoint
 from moneystate.runtime.folders import avro_root, folder_of
 from moneystate.schemas.check import Finding, Functions, check, check_against
 from moneystate.schemas.services import findings_of, functions_of, release_service
 from moneystate.schemas.tree import RELEASED, Tree, is_state, read_folder, release, tree_of
-from moneystate.spark.checkpoint import Checkpoint
 
 REFUSED_EXIT_CODE = 1
 MAGIC_BYTES = 2

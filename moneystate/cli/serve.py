@@ -14,12 +14,12 @@ from moneystate.cli.option import DURATION, NUMBER, PATH, PATH_OR_URI, Panel, ch
 from moneystate.cli.options import Announce, Grace, Listen, PlainService, ReplicaFolder, Traces, audit_target
 from moneystate.cli.tracing import check_traces
 from moneystate.errors import SavepointError
+from moneystate.job.local_path import is_local
+from moneystate.job.storage import savepoints
 from moneystate.replica.files import generation
 from moneystate.serving import supervisor
 from moneystate.serving.limits import Limits
 from moneystate.serving.options import Security, ServeOptions
-from moneystate.spark.local_path import is_local
-from moneystate.spark.storage import savepoints
 
 DEFAULT_LISTEN = "127.0.0.1:8484"
 MAX_WORKERS = 64

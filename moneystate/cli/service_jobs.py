@@ -22,15 +22,15 @@ from moneystate.cli.rule_flags import parted, rules_by_service
 from moneystate.cli.service_config import check_used, service_tables
 from moneystate.cli.topic_formats import formats
 from moneystate.errors import ConfigError, MoneystateError
+from moneystate.job.checkpoint import Checkpoint
+from moneystate.job.run_options import RunOptions
+from moneystate.job.storage.folder import child
 from moneystate.kafka.starting import parse_start
 from moneystate.ports.service import STATE_SCHEMAS, TOPICS, JobSpec
 from moneystate.runtime.job import DEAD_LETTER, FAIL, check_formats, plain_service
 from moneystate.runtime.reference import given_in, made_at, service_at, with_rules
 from moneystate.runtime.timed import in_order
 from moneystate.schemas.services import check_released
-from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.run_options import RunOptions
-from moneystate.spark.storage.folder import child
 
 # The options of the rules that every service has
 OPTIONS: Final = {

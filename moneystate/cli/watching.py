@@ -17,8 +17,8 @@ from moneystate.serving import addresses
 if TYPE_CHECKING:
     from prometheus_client import Counter
 
+    from moneystate.job.base_job import BaseJob
     from moneystate.kafka.announcements import Announcer
-    from moneystate.spark.base_job import BaseJob
 
 ANNOUNCE = "--announce"
 
@@ -65,7 +65,7 @@ class Watching(NamedTuple):
 
     def _send_lineage(self, jobs: Sequence[BaseJob], at_end: ExitStack) -> None:
         # here: otherwise every command would need and load OpenLineage's client
-        from moneystate.spark.lineage_events import LineageEvents, datasets_of
+        from moneystate.job.lineage_events import LineageEvents, datasets_of
         from moneystate.telemetry.run_events import Client, RunEvents
 
         for job in jobs:
@@ -76,7 +76,7 @@ class Watching(NamedTuple):
 
     def _send_traces(self, jobs: Sequence[BaseJob], at_end: ExitStack) -> None:
         # here: otherwise every command would need and load OpenTelemetry's SDK
-        from moneystate.spark.batch_traces import BatchTraces
+        from moneystate.job.batch_traces import BatchTraces
         from moneystate.telemetry.traces import Traces
 
         for job in jobs:

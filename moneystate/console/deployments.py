@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from moneystate.console.servers import Asked
 from moneystate.errors import ConfigError, MoneystateError
+from moneystate.job.checkpoint import Checkpoint
 from moneystate.ports.service import STATE_SCHEMAS, rule_changes
-from moneystate.spark.checkpoint import Checkpoint
 
 PLAN_S: Final = 60.0
 EXPORT_S: Final = 1_800.0

@@ -23,6 +23,16 @@ from moneystate.engine import plan as plans
 from moneystate.engine.block import Block, merge
 from moneystate.engine.failure import StepFailed, step_error
 from moneystate.engine.keygroup import run_batch
+from moneystate.job.base_job import BaseJob
+from moneystate.job.batch_loop import BatchLoop
+from moneystate.job.batch_writing import Report, write_batch
+from moneystate.job.collector import no_collection
+from moneystate.job.failures import as_one_line
+from moneystate.job.figures import GroupFigures
+from moneystate.job.group_results import GroupResult, Result, group_result
+from moneystate.job.source_reading import plan_reads, read_blocks
+from moneystate.job.stages import stages
+from moneystate.job.table_feed import give_tables
 from moneystate.kafka.convert import converters
 from moneystate.kafka.failpoints import failpoint
 from moneystate.kafka.planner import Planner
@@ -30,16 +40,6 @@ from moneystate.kafka.sink import BatchId
 from moneystate.kafka.source_spec import SourceSpec, load_decoder
 from moneystate.local.store import FOLDER, LocalStore
 from moneystate.savepoint.load import load
-from moneystate.spark.base_job import BaseJob
-from moneystate.spark.batch_loop import BatchLoop
-from moneystate.spark.batch_writing import Report, write_batch
-from moneystate.spark.collector import no_collection
-from moneystate.spark.failures import as_one_line
-from moneystate.spark.figures import GroupFigures
-from moneystate.spark.group_results import GroupResult, Result, group_result
-from moneystate.spark.source_reading import plan_reads, read_blocks
-from moneystate.spark.stages import stages
-from moneystate.spark.table_feed import give_tables
 
 POLL_S: Final = 0.02  # between two looks for new records
 PLANS_KEPT: Final = 100

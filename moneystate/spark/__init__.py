@@ -1,1 +1,1 @@
-"""The job on Spark: data source, stateful operator, sink action, and the loop that ties them together."""
+"""The job on Spark: session, data source, stateful operator, sink action. `moneystate.job` has the rest."""

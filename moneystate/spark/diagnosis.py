@@ -13,19 +13,19 @@ from typing import Any, Final
 
 from moneystate.devbroker.java import find_java, java_version
 from moneystate.engine import plan as plans
+from moneystate.job.checkpoint import Checkpoint
+from moneystate.job.deployment import changes
+from moneystate.job.local_path import existing_part
+from moneystate.job.run_folder import local_dirs
+from moneystate.job.run_options import RunOptions
+from moneystate.job.start_checks import Check, StartChecks
+from moneystate.job.storage.local import LocalFolder
+from moneystate.job.task_specs import TaskSpecs
 from moneystate.kafka import findings
 from moneystate.kafka.findings import Finding, Level, Topics
 from moneystate.kafka.topics import TopicSpec, check_creation, topic_settings
 from moneystate.kafka.transactions import Application
 from moneystate.ports.service import JobSpec
-from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.deployment import changes
-from moneystate.spark.local_path import existing_part
-from moneystate.spark.run_folder import local_dirs
-from moneystate.spark.run_options import RunOptions
-from moneystate.spark.start_checks import Check, StartChecks
-from moneystate.spark.storage.local import LocalFolder
-from moneystate.spark.task_specs import TaskSpecs
 
 MIB: Final = 1024 * 1024
 LEAST_BYTES: Final = 256 * MIB  # with less, a batch may fail at once

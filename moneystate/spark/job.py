@@ -10,21 +10,21 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from moneystate.job.base_job import BaseJob
+from moneystate.job.batch_loop import BatchLoop
+from moneystate.job.batch_writing import Report
+from moneystate.job.failures import as_one_line
+from moneystate.job.local_path import is_local
+from moneystate.job.stages import stages
 from moneystate.kafka.source_spec import SourceSpec
-from moneystate.spark.base_job import BaseJob
-from moneystate.spark.batch_loop import BatchLoop
-from moneystate.spark.batch_writing import Report
-from moneystate.spark.failures import as_one_line
 from moneystate.spark.jvm_signals import stop_with_jvm
 from moneystate.spark.jvm_start import ARROW_ROWS, begin_jvm, under_spark_submit
-from moneystate.spark.local_path import is_local
 from moneystate.spark.operator import RESULT_SCHEMA, KeyGroupOperator
 from moneystate.spark.query_listener import SparkProgress
 from moneystate.spark.running import Running, await_all
 from moneystate.spark.session import begin_session, open_session, use_our_checkpoint_files
 from moneystate.spark.sink import run_sink
 from moneystate.spark.source import OPTION, MoneystateSource
-from moneystate.spark.stages import stages
 
 
 class Job(BaseJob):

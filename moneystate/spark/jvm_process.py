@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import IO, Final
 
 from moneystate.errors import SetupError
+from moneystate.job.local_path import existing_part
 from moneystate.spark.jvm.classes import spark_home
-from moneystate.spark.local_path import existing_part
 from moneystate.stop_signals import leave_stop_signals
 
 DESCRIPTORS: Final = Path("/proc/self/fd")

@@ -16,15 +16,15 @@ from typing import IO, Final
 
 from moneystate.devbroker.java import find_java, java_home
 from moneystate.errors import SetupError
+from moneystate.job.checkpoint import Checkpoint
+from moneystate.job.local_path import is_local
+from moneystate.job.run_folder import RunFolder, new_run_folder
+from moneystate.job.run_options import RunOptions
 from moneystate.ports.service import JobSpec
 from moneystate.spark import fork_server
-from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.class_archive import archive_options
 from moneystate.spark.jvm.classes import our_jar
 from moneystate.spark.jvm_process import JvmProcess, new_log, unnamed_log
-from moneystate.spark.local_path import is_local
-from moneystate.spark.run_folder import RunFolder, local_dirs
-from moneystate.spark.run_options import RunOptions
 
 CLASS_PATH = "spark.driver.extraClassPath"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -145,15 +145,9 @@ def _with_folder(more: Mapping[str, str], own: RunFolder) -> dict[str, str]:
 
 def begin_run(spec: JobSpec, options: RunOptions) -> RunFolder:
     """Returns the run's folder while the JVM starts, for a command that has yet to import what its job needs."""
-    own = run_folder(spec, options)
+    own = new_run_folder(spec, options)
     begin_jvm(options, own)
     return own
-
-
-def run_folder(spec: JobSpec, options: RunOptions) -> RunFolder:
-    """A new one for a run of this job."""
-    o = options.named(spec)
-    return RunFolder(local_dirs(o.spark_config), f"{Checkpoint(o.checkpoint).root} {o.application()}")
 
 
 def begin_jvm(options: RunOptions, own: RunFolder) -> None:

@@ -22,13 +22,13 @@ from moneystate.engine.log_structured import LogStructuredState
 from moneystate.engine.plan import STATE_VERSION
 from moneystate.engine.processor import Change, Processor
 from moneystate.engine.segments import MANIFEST_KEY
+from moneystate.job.collector import no_collection
+from moneystate.job.figures import GroupFigures
+from moneystate.job.group_results import group_result, pack, pack_spilled
+from moneystate.job.local_path import is_local
 from moneystate.kafka.source_spec import SourceSpec
 from moneystate.savepoint.load import load
-from moneystate.spark.collector import no_collection
 from moneystate.spark.entry_cache import entry_cache
-from moneystate.spark.figures import GroupFigures
-from moneystate.spark.group_results import group_result, pack, pack_spilled
-from moneystate.spark.local_path import is_local
 from moneystate.spark.result_files import ResultWriter
 from moneystate.spark.state_access import stores_of
 
@@ -76,7 +76,7 @@ class KeyGroupOperator(StatefulProcessor):
         self.processor = self.make()
         self.copies: TableCopies | None = None
         if self.tables is not None:
-            from moneystate.spark.table_feed import give_tables  # a job without tables needs none of it
+            from moneystate.job.table_feed import give_tables  # a job without tables needs none of it
 
             self.copies = give_tables(self.processor, self.run, self.tables)
         self.gathered: list[tuple[int, Block]] = []

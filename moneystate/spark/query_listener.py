@@ -7,16 +7,14 @@ This one takes it as one text. It relies on private parts of PySpark 4.2: `_jlis
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from pyspark import SparkContext
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from moneystate.spark.observer import Trigger
-
-OnTrigger = Callable[[Trigger], None]
+from moneystate.job.observer import OnTrigger, Trigger
 
 
 class SparkProgress(StreamingQueryListener):

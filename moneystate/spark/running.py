@@ -9,8 +9,8 @@ from typing import Protocol
 from pyspark.sql.streaming.query import StreamingQuery
 
 from moneystate.errors import InstanceError, MoneystateError
-from moneystate.spark.failures import as_one_line
-from moneystate.spark.health import JobHealth
+from moneystate.job.failures import as_one_line
+from moneystate.job.health import JobHealth
 
 POLL_S = 0.2
 

@@ -15,13 +15,13 @@ from pyspark.sql import SparkSession
 
 from moneystate.devbroker.java import find_java
 from moneystate.errors import SetupError
+from moneystate.job.run_folder import RunFolder
 from moneystate.log import get_log
 from moneystate.spark import jvm_start
 from moneystate.spark.jvm.classes import LOCAL_CHECKPOINT_FILES, our_jar
 from moneystate.spark.jvm_gateway import connected
 from moneystate.spark.jvm_process import JvmProcess
 from moneystate.spark.jvm_start import in_one_jvm, spark_settings, under_spark_submit
-from moneystate.spark.run_folder import RunFolder
 
 CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 _log = get_log(__name__)

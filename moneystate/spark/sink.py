@@ -11,11 +11,11 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
+from moneystate.job.batch_writing import Report, SinkSpec, write_batch
+from moneystate.job.figures import WORKER_MEMORY
+from moneystate.job.group_results import Result, unpack
 from moneystate.kafka.sink import BatchId
 from moneystate.spark import sink_host
-from moneystate.spark.batch_writing import Report, SinkSpec, write_batch
-from moneystate.spark.figures import WORKER_MEMORY
-from moneystate.spark.group_results import Result, unpack
 from moneystate.spark.result_files import read_results, remove_results
 
 REPORT_SCHEMA = "report binary"

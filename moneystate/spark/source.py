@@ -17,11 +17,11 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
 from moneystate.engine import plan as plans
+from moneystate.job.source_reading import TaskRead, plan_reads, read_blocks
 from moneystate.kafka.convert import converters
 from moneystate.kafka.planner import Planner
 from moneystate.kafka.source_spec import SourceSpec, load_decoder, source_spec
 from moneystate.spark.placement import first_groups, placed_keys
-from moneystate.spark.source_reading import TaskRead, plan_reads, read_blocks
 from moneystate.stop_signals import leave_stop_signals
 
 SCHEMA = "key int, block binary, source_ms int"

@@ -17,13 +17,13 @@ from moneystate.engine.plan import ACTIVE, PartitionPlan
 from moneystate.engine.plan import Plan as BatchPlan
 from moneystate.engine.processor import bounds_of
 from moneystate.engine.state import MemoryState
+from moneystate.job.batch_writing import Report
+from moneystate.job.figures import GroupFigures
+from moneystate.job.group_results import GroupResult, group_result, pack, unpack
+from moneystate.job.progress import BatchProgress, Meter
 from moneystate.runtime.decoder import ServiceDecoder
 from moneystate.runtime.plan import Plan
 from moneystate.runtime.processor import ServiceProcessor
-from moneystate.spark.batch_writing import Report
-from moneystate.spark.figures import GroupFigures
-from moneystate.spark.group_results import GroupResult, group_result, pack, unpack
-from moneystate.spark.progress import BatchProgress, Meter
 from moneystate.testing import Bench
 from moneystate.testing.event_times import EventTimeWarning
 

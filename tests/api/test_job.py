@@ -15,10 +15,10 @@ from examples.orders.orders import Closed
 from moneystate import Service
 from moneystate.engine.plan import PartitionPlan, Plan, rules_hash
 from moneystate.errors import ServiceError
+from moneystate.job.checkpoint import Checkpoint
 from moneystate.kafka.source_spec import load_decoder
 from moneystate.runtime import folders
 from moneystate.runtime.job import check_runs, plain_job, plain_service
-from moneystate.spark.checkpoint import Checkpoint
 
 ORDERS = "examples.orders.orders:service"
 

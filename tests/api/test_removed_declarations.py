@@ -12,13 +12,13 @@ import pytest
 import moneystate as ms
 from moneystate.api.handles import MapTimer, Timer
 from moneystate.engine.deadletter import PREFIX
+from moneystate.job.state_checks import unreadable
 from moneystate.ports.service import STATE_SCHEMAS
 from moneystate.runtime import layout
 from moneystate.runtime.cells import TimerKind
 from moneystate.runtime.job import plain_job
 from moneystate.runtime.processor import ServiceProcessor
 from moneystate.runtime.state_model import ServiceState
-from moneystate.spark.state_checks import unreadable
 from moneystate.testing import Bench
 from tests.api.handover import handed_over, stored
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 import moneystate as ms
 from moneystate.engine.items import NO_TIME
+from moneystate.job.state_checks import unreadable
 from moneystate.ports.service import STATE_SCHEMAS, TOPICS, UNIQUE_STATE
 from moneystate.runtime import layout
 from moneystate.runtime.job import plain_job
 from moneystate.runtime.seen_page import EMPTY, MOST_TEXT, id_text, pack_id
 from moneystate.runtime.state_model import ServiceState
-from moneystate.spark.state_checks import unreadable
 from moneystate.testing import Bench
 from tests.api.handover import handed_over, stored
 from tests.budget import examples

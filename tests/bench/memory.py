@@ -27,10 +27,10 @@ from moneystate.engine.plan import STATE_VERSION
 from moneystate.engine.processor import bounds_of
 from moneystate.engine.segments import MANIFEST_KEY
 from moneystate.engine.state import MemoryState
+from moneystate.job.collector import no_collection
 from moneystate.kafka.source_spec import load_decoder
 from moneystate.ports.service import JobSpec
 from moneystate.runtime.job import plain_job
-from moneystate.spark.collector import no_collection
 from moneystate.spark.entry_cache import RocksEntryCache
 from moneystate.spark.segment_files import SegmentFiles
 from services.enrichment.job import enrichment_job

@@ -26,11 +26,11 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from moneystate.engine.block import unpack
 from moneystate.engine.effects import Effects
 from moneystate.engine.items import NO_TIME
-from moneystate.spark.batch_writing import Report
+from moneystate.job.batch_writing import Report
+from moneystate.job.run_options import RunOptions
 from moneystate.spark.job import Job
 from moneystate.spark.jvm_start import ARROW_ROWS
 from moneystate.spark.operator import KEY_SCHEMA, STATE_NAME, VALUE_SCHEMA
-from moneystate.spark.run_options import RunOptions
 from moneystate.spark.running import Running
 from moneystate.spark.source import OPTION, MoneystateSource
 from moneystate.spark.state_access import PublicAccess

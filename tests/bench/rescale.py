@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from moneystate.devbroker import DevBroker
-from moneystate.spark.checkpoint import Checkpoint
+from moneystate.job.checkpoint import Checkpoint
 from services.enrichment import topics
 from tests.bench.backlog import PARTITIONS, create_topics, timestamps
 from tests.bench.latency import BOUND_MS, SESSION, USER, WALLET, Load

@@ -51,7 +51,8 @@ def _watch(out: Path) -> None:
     """Called where the command itself imports these modules."""
     _note(BEGUN, out)
     from moneystate.cli import running  # noqa: F401
-    from moneystate.spark import job, preparation, session
+    from moneystate.job import preparation
+    from moneystate.spark import job, session
 
     _note(IMPORTED, out)
     _after(preparation.Preparation, "run", lambda: _note(CHECKED, out))

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from moneystate.devbroker import DevBroker
-from moneystate.spark.checkpoint import Checkpoint
+from moneystate.job.checkpoint import Checkpoint
 from tests.bench.backlog import create_topics
 from tests.bench.latency import LOW_LATENCY, SESSION, USER, WALLET
 from tests.bench.running import running_job

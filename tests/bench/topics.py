@@ -18,8 +18,8 @@ from rich.table import Table
 
 from moneystate.devbroker import DevBroker
 from moneystate.engine import plan as plans
+from moneystate.job.checkpoint import Checkpoint
 from moneystate.kafka.planner import METADATA_EVERY_S
-from moneystate.spark.checkpoint import Checkpoint
 from tests.bench.backlog import PARTITIONS, create_outputs, create_topics, rate_of, timestamps
 from tests.bench.tree import Tree
 from tests.job.harness import JobProcess

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from moneystate.engine import plan as plans
+from moneystate.job.checkpoint import Checkpoint
 from moneystate.kafka.offsets import high_watermarks
-from moneystate.spark.checkpoint import Checkpoint
 from tests.brokers.cluster import ThreeBrokers
 from tests.job.harness import ENRICHED, JobProcess, Setup, in_parts, small_workload
 from tests.reference import model

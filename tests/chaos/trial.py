@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from moneystate.spark.checkpoint import Checkpoint
+from moneystate.job.checkpoint import Checkpoint
 from tests.chaos import faults, logs
 from tests.chaos.disk import SmallDisk
 from tests.chaos.machine import Life, Machine

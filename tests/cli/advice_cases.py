@@ -23,6 +23,8 @@ from moneystate.cli.services import load
 from moneystate.engine import clock as clocks
 from moneystate.engine import plan as plans
 from moneystate.errors import MoneystateError
+from moneystate.job import health, initial, startup
+from moneystate.job.checkpoint import Checkpoint
 from moneystate.kafka import client, findings
 from moneystate.kafka.starting import resolve_start
 from moneystate.kafka.transactions import Application
@@ -35,8 +37,7 @@ from moneystate.savepoint.fingerprint import of_group
 from moneystate.savepoint.format import Savepoint
 from moneystate.schemas.services import check_released, findings_of, release_service
 from moneystate.serving.savepoint import saved_state
-from moneystate.spark import diagnosis, health, initial, startup
-from moneystate.spark.checkpoint import Checkpoint
+from moneystate.spark import diagnosis
 from moneystate.state.v1 import state_pb2
 from services.reconciliation.cli.follow import Follower
 from services.reconciliation.records import Completeness

@@ -16,10 +16,10 @@ import pytest
 from moneystate.cli import ask, main
 from moneystate.cli.services import load
 from moneystate.errors import CheckpointError, ConfigError, ServiceError, SetupError
+from moneystate.job.checkpoint import Checkpoint
 from moneystate.replica import files
 from moneystate.runtime.plans import plan_of
 from moneystate.schemas.services import check_released, release_service
-from moneystate.spark.checkpoint import Checkpoint
 from tests.cli.test_check import RIGHT, TIMED
 
 ROOT = Path(__file__).parents[2]

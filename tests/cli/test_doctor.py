@@ -21,6 +21,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from moneystate.cli import main
 from moneystate.devbroker.java import find_java
+from moneystate.job.run_options import RunOptions
 from moneystate.kafka import client
 from moneystate.kafka import findings as of_kafka
 from moneystate.kafka.findings import HANGING, clock_findings, duration
@@ -29,7 +30,6 @@ from moneystate.kafka.topics import partition_counts
 from moneystate.spark import diagnosis
 from moneystate.spark.diagnosis import MIB, judged_room
 from moneystate.spark.job import Job
-from moneystate.spark.run_options import RunOptions
 from services.enrichment import job as enrichment
 from services.enrichment.rules import Rules
 from tests.kafka.logs import Cluster

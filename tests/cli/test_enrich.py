@@ -15,9 +15,9 @@ from moneystate.cli import main
 from moneystate.cli.display import Display
 from moneystate.cli.job_kinds import Kind
 from moneystate.devbroker import DevBroker
+from moneystate.job.batch_writing import Report
+from moneystate.job.run_options import RunOptions
 from moneystate.ports.service import JobSpec
-from moneystate.spark.batch_writing import Report
-from moneystate.spark.run_options import RunOptions
 from services.enrichment.cli import enrich, running
 from tests.log_lines import kinds, shown
 

@@ -17,14 +17,14 @@ from moneystate.engine import plan as plans
 from moneystate.engine.marker import Marker, marker_key
 from moneystate.engine.plan import PartitionPlan, Plan
 from moneystate.errors import CheckpointError, ConfigError, MoneystateError, RulesError
+from moneystate.job.checkpoint import Checkpoint
+from moneystate.job.deployment import Change, changes
+from moneystate.job.initial import check_fits
+from moneystate.job.startup import check_existing, other_code, settings_of, written_part
+from moneystate.job.state_checks import check_readable
 from moneystate.ports.service import UNIQUE_STATE, JobSpec
 from moneystate.runtime.job import plain_job
 from moneystate.savepoint.manifest import FileInfo, Manifest
-from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.deployment import Change, changes
-from moneystate.spark.initial import check_fits
-from moneystate.spark.startup import check_existing, other_code, settings_of, written_part
-from moneystate.spark.state_checks import check_readable
 
 ORDERS = "examples.orders.orders:service"
 SETTINGS = settings_of("orders", 64, 4, "orders", "")

@@ -7,9 +7,9 @@ import pytest
 from moneystate.cli import services
 from moneystate.cli.display import Display
 from moneystate.engine.deadletter import COUNT_PREFIX
+from moneystate.job.progress import BatchProgress
 from moneystate.ports.service import JobSpec
 from moneystate.runtime.job import plain_service
-from moneystate.spark.progress import BatchProgress
 from services.enrichment.job import enrichment_job
 from services.enrichment.rules import Rules
 

@@ -18,9 +18,9 @@ from moneystate.cli.rule_flags import rules_by_service
 from moneystate.cli.service_jobs import Prepared, prepare
 from moneystate.engine import plan as plans
 from moneystate.errors import ConfigError, ServiceError
+from moneystate.job.checkpoint import Checkpoint
+from moneystate.job.startup import settings_of
 from moneystate.runtime.job import plain_job
-from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.startup import settings_of
 from state_tools.replay import changed_functions, other_rules
 
 ORDERS = "examples.orders.orders:service"

@@ -14,11 +14,11 @@ from moneystate.engine.items import END_OF_TIME, Output
 from moneystate.engine.keygroup import run_batch
 from moneystate.engine.processor import bounds_of
 from moneystate.engine.state import MemoryState
+from moneystate.job.batch_writing import Report
+from moneystate.job.group_results import Spilled, pack_spilled, unpack
 from moneystate.runtime.decoder import ServiceDecoder
 from moneystate.runtime.plan import Plan
 from moneystate.runtime.processor import ServiceProcessor
-from moneystate.spark.batch_writing import Report
-from moneystate.spark.group_results import Spilled, pack_spilled, unpack
 
 
 @dataclass(frozen=True)

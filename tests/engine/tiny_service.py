@@ -15,13 +15,13 @@ from typing import Any
 
 from moneystate.bootstrap.options import BootstrapOptions
 from moneystate.engine.items import Item
+from moneystate.job.run_options import RunOptions
 from moneystate.ports.replica import Entries
 from moneystate.ports.service import JobSpec
 from moneystate.ports.state import ENGINE_SCHEMAS, USERS, Fact, Field, Pair, Row, Versions
 from moneystate.replica.rows import BY_USER, escape
 from moneystate.savepoint.rescale import rescale
 from moneystate.spark.job import Job
-from moneystate.spark.run_options import RunOptions
 from state_tools.offline import open_state
 from state_tools.replay import Replay, open_for_replay
 from tests.engine.tiny import BOUND_MS, DEAD_LETTERS, INPUTS, Tiny, TinyDecoder, decode_window

@@ -16,8 +16,8 @@ from confluent_kafka.admin import AdminClient
 
 from moneystate.engine import marker as markers
 from moneystate.engine import plan as plans
+from moneystate.job.checkpoint import Checkpoint
 from moneystate.kafka.offsets import topic_states
-from moneystate.spark.checkpoint import Checkpoint
 from services.enrichment import topics
 from tests.evolution.make_fixture import INPUTS, PATH_TOKEN
 from tests.job.harness import Setup

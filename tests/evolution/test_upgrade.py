@@ -8,7 +8,7 @@ import pytest
 
 from moneystate.engine.avro import HEADER_BYTES
 from moneystate.engine.plan import STATE_VERSION
-from moneystate.spark.checkpoint import Checkpoint
+from moneystate.job.checkpoint import Checkpoint
 from services.enrichment import topics
 from services.enrichment.migrations import WRITTEN, to_current
 from tests.evolution.restore import restore

@@ -18,12 +18,12 @@ from moneystate.bootstrap.layout import RangeNote, find_archives
 from moneystate.cli.service_config import read_file
 from moneystate.engine.plan import Plan, rules_hash
 from moneystate.errors import ArchiveError, CheckpointError, ConfigError, SavepointError
+from moneystate.job.checkpoint import Checkpoint
 from moneystate.kafka.starting import offsets_from_file
 from moneystate.savepoint import format as savepoints
 from moneystate.savepoint.format import Savepoint
 from moneystate.savepoint.manifest import BOOTSTRAP, Manifest
 from moneystate.serving import token_keys
-from moneystate.spark.checkpoint import Checkpoint
 from tests.engine.test_plan import plans
 from tests.fuzz.mutation import fresh, mutated, reshaped
 from tests.fuzz.target import all_of, result_of, target

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from moneystate.spark.checkpoint import Checkpoint
+from moneystate.job.checkpoint import Checkpoint
 from tests.job.harness import Setup, counts, small_workload
 from tests.kafka.logs import producers_begun
 from tests.log_lines import kinds

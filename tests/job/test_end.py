@@ -8,8 +8,8 @@ from collections.abc import Callable
 import psutil
 import pytest
 
-from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.run_folder import RunFolder
+from moneystate.job.checkpoint import Checkpoint
+from moneystate.job.run_folder import RunFolder
 from tests.job.harness import Finished, JobProcess, Setup, small_workload
 from tests.log_lines import kinds, parsed
 from tests.ports import free_port

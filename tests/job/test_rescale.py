@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moneystate.spark.checkpoint import Checkpoint
+from moneystate.job.checkpoint import Checkpoint
 from tests.job.harness import Finished, Setup, finished, small_workload
 from tests.reference.model import Rules
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from moneystate.spark.checkpoint import Checkpoint
+from moneystate.job.checkpoint import Checkpoint
 from tests.job.harness import Finished, JobProcess, Setup, counts, small_workload
 from tests.job.spark_cluster import cluster, submitted
 from tests.reference.model import Rules

@@ -10,7 +10,7 @@ from typing import TypeGuard
 import pytest
 
 from moneystate.devbroker import DevBroker
-from moneystate.spark.checkpoint import Checkpoint
+from moneystate.job.checkpoint import Checkpoint
 from services.enrichment import fingerprints as fp
 from services.enrichment import topics
 from services.enrichment.source import decode_source, read_source

@@ -10,10 +10,10 @@ from moneystate.bootstrap.archive import _archived_record
 from moneystate.engine.block import unpack
 from moneystate.engine.items import NO_TIME
 from moneystate.engine.plan import Plan
+from moneystate.job.source_reading import TaskRead, read_blocks
 from moneystate.kafka.client import headers_of
 from moneystate.kafka.ranges import Range, RangeReader, discard_readers
 from moneystate.kafka.source_spec import SourceSpec
-from moneystate.spark.source_reading import TaskRead, read_blocks
 from services.enrichment import topics
 from tests.kafka import raw_headers
 from tests.kafka.logs import Cluster

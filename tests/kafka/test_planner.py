@@ -14,13 +14,13 @@ import pytest
 from moneystate.engine import plan as plans
 from moneystate.engine.processor import InputTopic
 from moneystate.errors import ConfigError, MoneystateError, RetentionError, SetupError
+from moneystate.job.startup import check_logs
 from moneystate.kafka import planner as planner_module
 from moneystate.kafka.input_topics import input_topics
 from moneystate.kafka.planner import Planner
 from moneystate.kafka.put_out import MOST_BYTES, PutOut
 from moneystate.kafka.source_spec import SourceSpec
 from moneystate.kafka.starting import resolve_start
-from moneystate.spark.startup import check_logs
 from services.enrichment import topics
 from services.enrichment.job import DECODER
 from tests.kafka.logs import Cluster

@@ -10,9 +10,9 @@ import pytest
 from moneystate.engine import plan as plans
 from moneystate.engine.processor import InputTopic
 from moneystate.errors import RetentionError, SetupError
+from moneystate.job.checkpoint import Checkpoint
+from moneystate.job.startup import check_retention
 from moneystate.kafka.starting import resolve_start
-from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.startup import check_retention
 from tests.kafka.logs import Cluster, numbered
 
 NAME = "in"

@@ -10,6 +10,7 @@ import pytest
 from moneystate.engine import plan as plans
 from moneystate.engine.inputs import NOT_LOADED
 from moneystate.errors import SetupError
+from moneystate.job.source_reading import plan_reads
 from moneystate.kafka.planner import Planner
 from moneystate.kafka.source_spec import SourceSpec, load_decoder
 from moneystate.kafka.starting import resolve_start
@@ -18,7 +19,6 @@ from moneystate.records.codec import Codec
 from moneystate.records.platform_records import TABLE_LOADED_RECORD, TableLoaded
 from moneystate.runtime.job import decoder_path
 from moneystate.runtime.plans import plan_of
-from moneystate.spark.source_reading import plan_reads
 from tests.kafka.logs import Cluster
 
 PATIENT = "tests.api.test_waiting:service"

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from moneystate.job.checkpoint import Checkpoint
 from moneystate.records.codec import Codec
 from moneystate.records.iso_time import from_ms
 from moneystate.runtime.plan import Plan
-from moneystate.spark.checkpoint import Checkpoint
 from moneystate.testing import Bench
 from tests.api.services import periodic
 from tests.api.services.periodic import HOUR, Reading, reports

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moneystate.engine import plan as plans
-from moneystate.spark.checkpoint import Checkpoint
+from moneystate.job.checkpoint import Checkpoint
 from tests.job.harness import Setup
 from tests.kafka.logs import Cluster
 from tests.local.in_memory import InMemory

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from moneystate.spark.checkpoint import Checkpoint
+from moneystate.job.checkpoint import Checkpoint
 from tests.job.harness import ENRICHED, Setup, moneystate, small_workload
 from tests.job.test_workload import FLAGS as ON_SPARK
 from tests.job.test_workload import check_bounded_run

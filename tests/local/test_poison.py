@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from moneystate.errors import CheckpointError
-from moneystate.spark.checkpoint import Checkpoint
+from moneystate.job.checkpoint import Checkpoint
 from services.enrichment.rules import LOGIC_VERSION
 from tests.job.harness import Finished, Setup, small_workload
 from tests.job.poison import poisoned

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from moneystate.job.checkpoint import Checkpoint
 from moneystate.local.memory_clients import memory_log
-from moneystate.spark.checkpoint import Checkpoint
 from tests.job.harness import small_workload
 from tests.job.test_setup_errors import assert_nothing_written
 from tests.kafka.logs import Cluster

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from moneystate.engine import plan as plans
+from moneystate.job.checkpoint import Checkpoint
 from moneystate.local.memory_clients import memory_log
 from moneystate.records.codec import Codec
 from moneystate.records.platform_records import LINEAGE_RECORD
-from moneystate.spark.checkpoint import Checkpoint
 from tests.job.harness import Finished
 from tests.kafka.logs import Cluster
 from tests.local.in_memory import Running, good

@@ -12,6 +12,10 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
 from moneystate.engine.deadletter import COUNT_PREFIX
+from moneystate.job.health import JobHealth
+from moneystate.job.metrics import JobMetrics
+from moneystate.job.observer import Trigger
+from moneystate.job.progress import BatchProgress, InputProgress
 from moneystate.lookup.breaker import State
 from moneystate.lookup.metrics import Metrics as LookupMetrics
 from moneystate.lookup.wire import Outcome
@@ -19,10 +23,6 @@ from moneystate.monitoring import Labelled
 from moneystate.replica.model import Status
 from moneystate.serving import metrics as serving
 from moneystate.serving.status_service import gauge
-from moneystate.spark.health import JobHealth
-from moneystate.spark.metrics import JobMetrics
-from moneystate.spark.observer import Trigger
-from moneystate.spark.progress import BatchProgress, InputProgress
 from services.enrichment.job import enrichment_job
 from services.enrichment.rules import Rules
 from tests.ops import edges, rules

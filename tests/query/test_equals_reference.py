@@ -13,9 +13,9 @@ import pytest
 
 from moneystate.devbroker import DevBroker
 from moneystate.engine.plan import from_offset
+from moneystate.job.checkpoint import Checkpoint
 from moneystate.query.v1 import admin_pb2, query_pb2, user_pb2
 from moneystate.serving.client import Client, Target
-from moneystate.spark.checkpoint import Checkpoint
 from moneystate.state.v1 import header_pb2, status_pb2
 from tests.job.harness import JobProcess, Setup, small_workload
 from tests.log_lines import impersonal

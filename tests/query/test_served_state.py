@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from moneystate.devbroker import DevBroker
+from moneystate.job.checkpoint import Checkpoint
 from moneystate.savepoint.format import Savepoint
-from moneystate.spark.checkpoint import Checkpoint
 from tests.job.harness import Setup, finished, small_workload
 from tests.query.conftest import Done, Moneystate
 from tests.query.serving import LISTENING, Server

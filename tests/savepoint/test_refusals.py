@@ -12,8 +12,8 @@ import pytest
 from moneystate.engine.marker import Marker, marker_key
 from moneystate.engine.processor import InputTopic
 from moneystate.errors import ConfigError, DrainedError, MarkerError, SavepointError, SetupError
+from moneystate.job.initial import check_fits, check_origin, check_same, note_of, start_plan
 from moneystate.savepoint.format import Savepoint
-from moneystate.spark.initial import check_fits, check_origin, check_same, note_of, start_plan
 from tests.job.harness import Setup
 from tests.local.in_memory import InMemory
 from tests.savepoint.make import JOB, empty_savepoint, plan_at

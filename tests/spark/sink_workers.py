@@ -20,11 +20,11 @@ import psutil
 from moneystate.engine import clock
 from moneystate.engine.items import Output
 from moneystate.engine.keygroup import BatchResult
+from moneystate.job.batch_writing import SinkSpec
+from moneystate.job.figures import GroupFigures
+from moneystate.job.group_results import group_result, pack
 from moneystate.kafka.sink import BatchId, SinkConfig
 from moneystate.spark import sink_host
-from moneystate.spark.batch_writing import SinkSpec
-from moneystate.spark.figures import GroupFigures
-from moneystate.spark.group_results import group_result, pack
 from moneystate.spark.result_files import ResultWriter
 from moneystate.spark.sink import hand_over, write_partition
 

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from moneystate.spark.collector import COLLECT_EVERY, RareCollector, no_collection
+from moneystate.job.collector import COLLECT_EVERY, RareCollector, no_collection
 
 
 class Cycle:

@@ -9,7 +9,7 @@ import pytest
 
 from moneystate.engine.plan import Plan
 from moneystate.errors import DrainedError
-from moneystate.spark.checkpoint import Checkpoint
+from moneystate.job.checkpoint import Checkpoint
 
 TIME = 1_000
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from moneystate.job.health import ADVICE, WAITING_AFTER_S, JobHealth
+from moneystate.job.progress import BatchProgress, InputProgress
 from moneystate.monitoring import PULSE_S
-from moneystate.spark.health import ADVICE, WAITING_AFTER_S, JobHealth
-from moneystate.spark.progress import BatchProgress, InputProgress
 
 TOPIC, REPLIES = "orders", "replies"
 LIMIT_S = 300.0

@@ -12,10 +12,10 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from moneystate.errors import SetupError
+from moneystate.job.checkpoint import Checkpoint
+from moneystate.job.run_options import RunOptions
 from moneystate.spark import jvm_start, session
-from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.jvm_process import JvmProcess, give_name, unnamed_log
-from moneystate.spark.run_options import RunOptions
 from tests.engine.tiny_service import tiny_job
 
 
@@ -64,7 +64,7 @@ def test_the_session_has_the_jvm_that_was_begun_for_it(
 BEGUN_ONLY = """
 import sys
 from moneystate.spark import jvm_start
-from moneystate.spark.run_options import RunOptions
+from moneystate.job.run_options import RunOptions
 from tests.engine.tiny_service import tiny_job
 
 settings = {"spark.local.dir": sys.argv[2]}

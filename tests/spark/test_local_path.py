@@ -8,8 +8,8 @@ import pytest
 
 from moneystate.cli.main import app
 from moneystate.errors import ConfigError
-from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.local_path import local_folder, spark_path
+from moneystate.job.checkpoint import Checkpoint
+from moneystate.job.local_path import local_folder, spark_path
 
 
 @pytest.mark.parametrize("text", ["/a b/x", "file:/a b/x", "file:///a b/x", "FILE:///a b/x"])

@@ -10,12 +10,12 @@ from prometheus_client import generate_latest
 from moneystate.engine.deadletter import COUNT_PREFIX
 from moneystate.engine.items import END_OF_TIME, NO_TIME
 from moneystate.engine.plan import ACTIVE, EMPTY, IDLE, PartitionPlan, Plan
+from moneystate.job.batch_writing import Report
+from moneystate.job.figures import Figures, GroupFigures
+from moneystate.job.health import JobHealth
+from moneystate.job.metrics import JobMetrics
+from moneystate.job.progress import BatchProgress, Meter
 from moneystate.monitoring import Labelled
-from moneystate.spark.batch_writing import Report
-from moneystate.spark.figures import Figures, GroupFigures
-from moneystate.spark.health import JobHealth
-from moneystate.spark.metrics import JobMetrics
-from moneystate.spark.progress import BatchProgress, Meter
 from moneystate.spark.query_listener import as_trigger
 from services.enrichment import topics
 from services.enrichment.job import enrichment_job

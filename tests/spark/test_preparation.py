@@ -8,8 +8,8 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient
 
 from moneystate.devbroker import DevBroker
+from moneystate.job.run_options import RunOptions
 from moneystate.spark.job import Job
-from moneystate.spark.run_options import RunOptions
 from tests.engine.tiny_service import tiny_job
 
 

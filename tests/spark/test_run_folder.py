@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from moneystate.errors import SetupError
-from moneystate.spark.run_folder import RunFolder, local_dirs
+from moneystate.job.run_folder import RunFolder, local_dirs
 from tests.waiting import until
 
 WITHIN_S = 90.0
 RUN = """
 import sys, pathlib
-from moneystate.spark.run_folder import RunFolder
+from moneystate.job.run_folder import RunFolder
 run = RunFolder([pathlib.Path(folder) for folder in sys.argv[2:]], sys.argv[1])
 for path in run.paths:
     (path / "left").mkdir()

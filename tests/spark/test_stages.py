@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from moneystate.engine.processor import InputTopic
-from moneystate.spark.stages import stages
+from moneystate.job.stages import stages
 
 
 def job(name: str, reads: list[str], writes: list[str], bounded: bool) -> Any:

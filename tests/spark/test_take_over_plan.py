@@ -11,8 +11,8 @@ import pytest
 from moneystate.engine import plan as plans
 from moneystate.engine.marker import Marker, marker_key
 from moneystate.errors import RulesError
-from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.startup import check_plan
+from moneystate.job.checkpoint import Checkpoint
+from moneystate.job.startup import check_plan
 
 OLD: dict[str, Any] = {"bound_ms": 1, "logic": 2, "known_schemas": ["a"]}
 NEW: dict[str, Any] = {**OLD, "logic": 3}

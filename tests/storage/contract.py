@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from moneystate.spark.storage import jvm_settings
-from moneystate.spark.storage.folder import Folder, folder_at
+from moneystate.job.storage import jvm_settings
+from moneystate.job.storage.folder import Folder, folder_at
 
 
 def check_last_write_is_read(folder: Folder) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from moneystate.bootstrap.layout import NOTE
 from moneystate.errors import ArchiveError
-from moneystate.spark.storage.folder import folder_at
+from moneystate.job.storage.folder import folder_at
 from tests.bootstrap.test_kafka import WALLET, archive, from_archive, from_kafka, offsets_file
 from tests.job.harness import Setup, small_workload
 from tests.storage.hdfs import Hdfs

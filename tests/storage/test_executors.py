@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from moneystate.job.storage.savepoints import upload
 from moneystate.savepoint.manifest import NAME
-from moneystate.spark.storage.savepoints import upload
 from tests.bootstrap.test_kafka import from_kafka
 from tests.job.harness import Setup, small_workload
 from tests.job.spark_cluster import cluster, submitted

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from moneystate.errors import CheckpointError, ConfigError, SavepointError
+from moneystate.job.storage.folder import Folder, child, folder_at
+from moneystate.job.storage.savepoints import check_out, is_savepoint
 from moneystate.savepoint.manifest import NAME
 from moneystate.spark.session import open_session
-from moneystate.spark.storage.folder import Folder, child, folder_at
-from moneystate.spark.storage.savepoints import check_out, is_savepoint
 from tests.ports import free_port
 from tests.storage.contract import check_last_write_is_read, check_missing
 from tests.storage.hdfs import Hdfs

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from examples.orders import orders
+from moneystate.job.lineage_events import datasets_of
+from moneystate.job.run_options import RunOptions
 from moneystate.runtime.job import plain_service
-from moneystate.spark.lineage_events import datasets_of
-from moneystate.spark.run_options import RunOptions
 from moneystate.telemetry.datasets import AvroSchema, Field, JobDatasets, Topic
 from services.enrichment.job import enrichment_job
 from services.enrichment.rules import Rules

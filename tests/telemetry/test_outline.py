@@ -6,7 +6,7 @@ import pytest
 
 from moneystate.engine.failure import StepFailed, step_error
 from moneystate.errors import InstanceError, JobError, MoneystateError
-from moneystate.spark.failures import outline
+from moneystate.job.failures import outline
 
 PRIVATE = "eve raised 7"
 

@@ -22,10 +22,10 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from moneystate.devbroker.java import find_java
+from moneystate.job.local_path import spark_path
 from moneystate.spark.class_archive import MAKE, USE, archive_file, earlier_archives
 from moneystate.spark.jvm.classes import our_jar
 from moneystate.spark.jvm_start import DEFAULTS, JAVA_OPTIONS
-from moneystate.spark.local_path import spark_path
 from moneystate.spark.operator import KEY_SCHEMA, RESULT_SCHEMA, STATE_NAME, VALUE_SCHEMA
 from moneystate.spark.session import open_session, use_our_checkpoint_files
 from moneystate.spark.state_access import stores_of

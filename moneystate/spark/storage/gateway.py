@@ -7,8 +7,8 @@ from typing import Any
 
 from pyspark import SparkContext
 
+from moneystate.job.storage import jvm_settings
 from moneystate.spark.session import CHECKPOINT_FILES, start_jvm
-from moneystate.spark.storage import jvm_settings
 
 
 def jvm() -> Any:

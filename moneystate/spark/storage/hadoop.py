@@ -16,7 +16,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from moneystate.errors import CheckpointError, ConfigError
-from moneystate.spark.storage import gateway, jvm_settings
+from moneystate.job.storage import jvm_settings
+from moneystate.spark.storage import gateway
 
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*/.*")
 _MISSING: Final = "java.io.FileNotFoundException"

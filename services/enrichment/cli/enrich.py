@@ -23,9 +23,9 @@ from moneystate.cli.remembered import before, left_out, with_settings
 from moneystate.cli.service_jobs import Prepared
 from moneystate.cli.topic_formats import formats
 from moneystate.cli.watching import Watching, watching_options
+from moneystate.job.run_options import RunOptions
 from moneystate.kafka.starting import parse_start
 from moneystate.spark.jvm_start import begin_run
-from moneystate.spark.run_options import RunOptions
 from services.enrichment.job import ENRICHMENT, FORMATTED, enrichment_job
 from services.enrichment.rules import Rules
 

@@ -13,7 +13,7 @@ from moneystate.cli.remembered import notes_of, telling
 from moneystate.cli.running import warn_of_open_lookups
 from moneystate.cli.service_jobs import Prepared
 from moneystate.cli.watching import Watching
-from moneystate.spark.run_folder import RunFolder
+from moneystate.job.run_folder import RunFolder
 
 
 def run_prepared(prepared: Prepared, watching: Watching, own: RunFolder | None, json_output: bool, quiet: bool) -> None:

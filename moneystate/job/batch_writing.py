@@ -14,11 +14,11 @@ from moneystate.engine.deadletter import place_of_step
 from moneystate.engine.items import END_OF_TIME, NO_TIME, EarlyEvent, Output
 from moneystate.engine.marker import Decision
 from moneystate.errors import LateAttemptError
+from moneystate.job.figures import Figures, Stopwatch
+from moneystate.job.group_results import GroupResult, Result, Spilled
 from moneystate.kafka.convert import converted, writers
 from moneystate.kafka.originals import Originals
 from moneystate.kafka.sink import BatchId, PartitionSink, SinkConfig, cached_sink
-from moneystate.spark.figures import Figures, Stopwatch
-from moneystate.spark.group_results import GroupResult, Result, Spilled
 
 K = TypeVar("K", str, int)
 

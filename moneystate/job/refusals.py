@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from moneystate.errors import CheckpointError, DrainedError, MoneystateError, RulesError, SavepointError
+from moneystate.job.checkpoint import FORMAT, Checkpoint
 from moneystate.ports.service import STATE_VERSIONS, TIMED, TOPICS, rule_changes
 from moneystate.savepoint.manifest import Manifest
-from moneystate.spark.checkpoint import FORMAT, Checkpoint
 
 INITIAL_STATE: Final = "--initial-state"
 
@@ -17,7 +17,7 @@ INITIAL_STATE: Final = "--initial-state"
 class Refusal(NamedTuple):
     """A difference that no start accepts."""
 
-    part: str  # as of `moneystate.spark.deployment.Change`
+    part: str  # as of `moneystate.job.deployment.Change`
     name: str
     before: Any
     after: Any

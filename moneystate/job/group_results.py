@@ -9,7 +9,7 @@ from moneystate.engine.items import EarlyEvent, Output
 from moneystate.engine.keygroup import BatchResult
 from moneystate.engine.order import Partition
 from moneystate.engine.processor import Change
-from moneystate.spark.figures import GroupFigures
+from moneystate.job.figures import GroupFigures
 
 
 class GroupResult(NamedTuple):

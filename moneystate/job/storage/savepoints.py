@@ -14,10 +14,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from moneystate.errors import MoneystateError, SavepointError
+from moneystate.job.local_path import is_local, local_folder
+from moneystate.job.storage.folder import folder_at
 from moneystate.savepoint.format import check_free
 from moneystate.savepoint.manifest import NAME, Manifest, decode_manifest, no_manifest
-from moneystate.spark.local_path import is_local, local_folder
-from moneystate.spark.storage.folder import folder_at
 
 
 def is_savepoint(address: str, flag: str) -> bool:

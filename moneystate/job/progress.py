@@ -13,9 +13,9 @@ from moneystate.engine.items import END_OF_TIME, NO_TIME, EarlyEvent
 from moneystate.engine.order import Partition
 from moneystate.engine.plan import IDLE, Plan, TopicPartition
 from moneystate.engine.processor import InputTopic
+from moneystate.job.batch_writing import Report
+from moneystate.job.figures import Figures
 from moneystate.kafka.table_loads import unloaded
-from moneystate.spark.batch_writing import Report
-from moneystate.spark.figures import Figures
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ import uuid
 from pathlib import Path
 
 from moneystate.engine import plan as plans
+from moneystate.job import startup
+from moneystate.job.batch_writing import SinkSpec
+from moneystate.job.checkpoint import Checkpoint
+from moneystate.job.run_options import RunOptions
 from moneystate.kafka.sink import SinkConfig
 from moneystate.kafka.sizes import producer_bytes
 from moneystate.kafka.source_spec import SourceSpec
 from moneystate.ports.service import JobSpec
-from moneystate.spark import startup
-from moneystate.spark.batch_writing import SinkSpec
-from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.run_options import RunOptions
 
 # How often the time of inputs in arrival order goes on while nothing is due.
 READERS_WAIT_MS = 1_000  # for the marks of a timed stream

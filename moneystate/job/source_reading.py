@@ -8,11 +8,11 @@ from moneystate.engine import plan as plans
 from moneystate.engine.inputs import Inputs
 from moneystate.engine.intake import Intake, PlannedPartition
 from moneystate.engine.items import NO_TIME
+from moneystate.job.collector import no_collection
 from moneystate.kafka.client import letter_of
 from moneystate.kafka.convert import converters
 from moneystate.kafka.ranges import Range, cached_reader, discard_readers
 from moneystate.kafka.source_spec import SourceSpec, load_decoder
-from moneystate.spark.collector import no_collection
 
 # topic, partition, start, end, whether it holds the watermark (1), clock as in a mark, loaded as in `PlannedPartition`
 PlannedRange = tuple[str, int, int, int, int, int, int]

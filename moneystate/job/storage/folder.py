@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from moneystate.spark.local_path import is_local, local_folder
-from moneystate.spark.storage.local import LocalFolder
+from moneystate.job.local_path import is_local, local_folder
+from moneystate.job.storage.local import LocalFolder
 
 
 class Folder(Protocol):

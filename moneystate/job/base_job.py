@@ -7,23 +7,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moneystate.errors import MoneystateError
+from moneystate.job.batch_loop import BatchLoop
+from moneystate.job.batch_writing import Report
+from moneystate.job.checkpoint import Checkpoint
+from moneystate.job.failures import as_one_line
+from moneystate.job.health import JobHealth
+from moneystate.job.metrics import JobMetrics
+from moneystate.job.observer import Ending, JobObserver
+from moneystate.job.preparation import Preparation
+from moneystate.job.progress import BatchProgress
+from moneystate.job.run_folder import RunFolder, new_run_folder
+from moneystate.job.run_options import RunOptions
+from moneystate.job.task_specs import TaskSpecs
 from moneystate.ports.service import JobSpec
-from moneystate.spark.batch_loop import BatchLoop
-from moneystate.spark.batch_writing import Report
-from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.failures import as_one_line
-from moneystate.spark.health import JobHealth
-from moneystate.spark.jvm_start import run_folder
-from moneystate.spark.metrics import JobMetrics
-from moneystate.spark.observer import Ending, JobObserver
-from moneystate.spark.preparation import Preparation
-from moneystate.spark.progress import BatchProgress
-from moneystate.spark.run_folder import RunFolder
-from moneystate.spark.run_options import RunOptions
-from moneystate.spark.task_specs import TaskSpecs
 
 if TYPE_CHECKING:
-    from moneystate.spark.query_listener import OnTrigger
+    from moneystate.job.observer import OnTrigger
 
 
 class BaseJob:
@@ -52,7 +51,7 @@ class BaseJob:
         self.checkpoint = Checkpoint(options.checkpoint)
         self.specs = TaskSpecs(spec, options, self.checkpoint)
         self.preparation = Preparation(self.specs, on_publish, on_new_inputs, on_warning)
-        self.own = own or run_folder(spec, options)
+        self.own = own or new_run_folder(spec, options)
         self.stop_file = self.own.path / "stop"
         self.stopped_file = self.own.path / "stop.seen"
         self.failure: MoneystateError | None = None

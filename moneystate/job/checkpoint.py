@@ -22,9 +22,9 @@ from moneystate.engine import plan as plans
 from moneystate.engine.inputs import parse_place, place_text
 from moneystate.engine.json_object import read_object
 from moneystate.errors import CheckpointError, DrainedError, RulesError
+from moneystate.job.storage.folder import folder_at
 from moneystate.ports.service import rule_changes
 from moneystate.records.iso_time import from_ms
-from moneystate.spark.storage.folder import folder_at
 
 FORMAT = 1
 OWN = "moneystate"  # the folder of the job's own files
@@ -260,7 +260,7 @@ class Checkpoint:
 
     def check_rules(self, rules: Mapping[str, Any]) -> None:
         """Raises RulesError if an unfinished batch was planned with other flags. For another program, see
-        `moneystate.spark.startup.check_plan`."""
+        `moneystate.job.startup.check_plan`."""
         changed = [f"{name} {before} -> {now}" for name, (before, now) in self.changed_flags(rules).items()]
         if not changed:
             return

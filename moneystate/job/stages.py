@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from moneystate.engine.inputs import Inputs
-from moneystate.spark.base_job import BaseJob
+from moneystate.job.base_job import BaseJob
 
 J = TypeVar("J", bound=BaseJob)
 

@@ -7,12 +7,12 @@ from typing import Any, Final, NamedTuple
 
 from moneystate.engine import plan as plans
 from moneystate.engine.inputs import Inputs, is_pattern
+from moneystate.job import refusals
+from moneystate.job.checkpoint import Checkpoint
+from moneystate.job.refusals import Refusal
+from moneystate.job.state_checks import unreadable
 from moneystate.ports.service import JSON_FIELDS, STATE_SCHEMAS, STATE_VERSIONS, TIMED, TOPICS, JobSpec, rule_changes
 from moneystate.savepoint.manifest import Manifest
-from moneystate.spark import refusals
-from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.refusals import Refusal
-from moneystate.spark.state_checks import unreadable
 
 NEW: Final = "new"
 

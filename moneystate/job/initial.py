@@ -17,14 +17,14 @@ from moneystate.engine.marker import Marker, marker_key
 from moneystate.engine.plan import Plan
 from moneystate.engine.processor import InputTopic
 from moneystate.errors import ConfigError, MarkerError, SavepointError
+from moneystate.job import refusals
+from moneystate.job.storage.folder import folder_at
+from moneystate.job.storage.savepoints import fetched, is_savepoint
 from moneystate.kafka.input_topics import input_topics
 from moneystate.kafka.starting import offsets_from_file
 from moneystate.ports.service import AskedAgain
 from moneystate.savepoint.format import Savepoint
 from moneystate.savepoint.manifest import NAME, Manifest
-from moneystate.spark import refusals
-from moneystate.spark.storage.folder import folder_at
-from moneystate.spark.storage.savepoints import fetched, is_savepoint
 
 FLAG = "--initial-state"
 OFFSETS_FLAG = "--initial-offsets"

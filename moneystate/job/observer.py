@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
 from moneystate.errors import MoneystateError
-from moneystate.spark.progress import BatchProgress
+from moneystate.job.progress import BatchProgress
 
 
 class Ending(StrEnum):
@@ -22,6 +22,9 @@ class Trigger(NamedTuple):
     batch: int
     begun_ns: int  # since the epoch
     durations_ms: Mapping[str, int]
+
+
+OnTrigger = Callable[[Trigger], None]
 
 
 class FailedBatch(NamedTuple):

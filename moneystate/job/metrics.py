@@ -12,10 +12,10 @@ from prometheus_client.registry import Collector
 
 from moneystate.engine.deadletter import COUNT_PREFIX, REASONS
 from moneystate.engine.inputs import parse_place
+from moneystate.job.health import JobHealth
+from moneystate.job.observer import Trigger
+from moneystate.job.progress import BatchProgress
 from moneystate.ports.service import JobSpec
-from moneystate.spark.health import JobHealth
-from moneystate.spark.observer import Trigger
-from moneystate.spark.progress import BatchProgress
 
 PREFIX = "moneystate_job_"
 LATE, DUPLICATES = "late", "duplicates"

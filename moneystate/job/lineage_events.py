@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from moneystate.errors import MoneystateError
+from moneystate.job.failures import outline
+from moneystate.job.observer import Ending, JobObserver
+from moneystate.job.progress import BatchProgress
+from moneystate.job.run_options import RunOptions
 from moneystate.ports.service import JobSpec
-from moneystate.spark.failures import outline
-from moneystate.spark.observer import Ending, JobObserver
-from moneystate.spark.progress import BatchProgress
-from moneystate.spark.run_options import RunOptions
 from moneystate.telemetry.datasets import JobDatasets, Topic
 from moneystate.telemetry.run_events import RunEvents
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from moneystate.devbroker.jars import cache_root
-from moneystate.spark.local_path import is_local
+from moneystate.job.local_path import is_local
 
 
 class _Start:

@@ -13,13 +13,13 @@ from moneystate.engine.inputs import Inputs
 from moneystate.engine.marker import Marker, marker_key
 from moneystate.engine.processor import InputTopic
 from moneystate.errors import MarkerError, RetentionError, RulesError, SetupError
+from moneystate.job import refusals
+from moneystate.job.checkpoint import FORMAT, Checkpoint
 from moneystate.kafka import sizes
 from moneystate.kafka.offsets import existing_states, log_ends, log_starts, topic_states
 from moneystate.kafka.topics import partition_counts
 from moneystate.ports.service import JobSpec
 from moneystate.runtime.json_topic import AVRO
-from moneystate.spark import refusals
-from moneystate.spark.checkpoint import FORMAT, Checkpoint
 
 # Names of settings. `changelog_settings` completes them in a checkpoint of an earlier version.
 CHANGELOG_PARTITIONS, CHANGELOG_ID = "changelog_partitions", "changelog_id"

@@ -16,6 +16,9 @@ from moneystate.engine import plan as plans
 from moneystate.engine.inputs import Inputs
 from moneystate.engine.marker import Marker
 from moneystate.engine.processor import needs_broker_time
+from moneystate.job import initial, startup
+from moneystate.job.state_checks import check_readable
+from moneystate.job.task_specs import TaskSpecs
 from moneystate.kafka.broker_clock import RETENTION_MS
 from moneystate.kafka.client import admin_client, check_reachable
 from moneystate.kafka.input_topics import matching
@@ -30,9 +33,6 @@ from moneystate.kafka.topics import (
 )
 from moneystate.ports.service import Stream
 from moneystate.savepoint.format import Savepoint
-from moneystate.spark import initial, startup
-from moneystate.spark.state_checks import check_readable
-from moneystate.spark.task_specs import TaskSpecs
 
 Check = tuple[str, Callable[[], None]]  # what it is about, and the check
 

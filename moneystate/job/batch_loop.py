@@ -14,6 +14,15 @@ from moneystate.engine.inputs import Inputs, place_text
 from moneystate.engine.items import END_OF_TIME, NO_TIME
 from moneystate.engine.plan import Plan
 from moneystate.errors import MoneystateError, StepError
+from moneystate.job import startup
+from moneystate.job.batch_writing import Report
+from moneystate.job.checkpoint import Checkpoint
+from moneystate.job.failures import as_one_line, place
+from moneystate.job.health import JobHealth
+from moneystate.job.metrics import JobMetrics
+from moneystate.job.observer import FailedBatch, JobObserver
+from moneystate.job.progress import BatchProgress, Meter
+from moneystate.job.run_options import RunOptions
 from moneystate.kafka.arrivals import due_by_clock
 from moneystate.kafka.failpoints import failpoint
 from moneystate.kafka.groups import GroupProgress
@@ -24,15 +33,6 @@ from moneystate.kafka.source_spec import SourceSpec
 from moneystate.kafka.table_loads import unloaded
 from moneystate.ports.service import JobSpec
 from moneystate.records.iso_time import from_ms
-from moneystate.spark import startup
-from moneystate.spark.batch_writing import Report
-from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.failures import as_one_line, place
-from moneystate.spark.health import JobHealth
-from moneystate.spark.metrics import JobMetrics
-from moneystate.spark.observer import FailedBatch, JobObserver
-from moneystate.spark.progress import BatchProgress, Meter
-from moneystate.spark.run_options import RunOptions
 
 
 class BatchJob(Protocol):

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from py4j.protocol import Py4JNetworkError
-
 from moneystate import errors
 from moneystate.errors import JobError, MoneystateError
 
 _OURS = re.compile(r"moneystate\.(?:errors|kafka\.formats\.registry)\.(\w+): ([^\n]+)")
 _THEIRS = re.compile(r"^(?:Caused by: )?((?:[\w$]+\.)*\w+(?:Error|Exception): (?!Traceback).+)$", re.MULTILINE)
 
+_NO_JVM = "Py4JNetworkError"  # by its name: a job without Spark does not load py4j
 _RAISED = re.compile(r"expected a record that the service can process, [a-z ]+ raised (\w+)")
 _PLACE = re.compile(r"^(\S+), partition (\d+), offset (\d+): ")
 
@@ -27,7 +26,7 @@ def as_one_line(e: Exception, log: Path | None = None) -> MoneystateError:
     """The project's own error inside Spark's exception; otherwise the innermost error in it."""
     if isinstance(e, MoneystateError):
         return e
-    if isinstance(e, (ConnectionError, Py4JNetworkError)):
+    if isinstance(e, ConnectionError) or type(e).__name__ == _NO_JVM:
         return JobError("the Spark job failed: its JVM has died.", _advice(log))
     text = str(e)
     ours = _OURS.findall(text)

@@ -1,6 +1,6 @@
 """The start of a job, up to its first batch.
 
-It first checks everything and writes nothing (`moneystate.spark.start_checks`), then creates what is missing. An error
+It first checks everything and writes nothing (`moneystate.job.start_checks`), then creates what is missing. An error
 in a check leaves no trace.
 """
 
@@ -10,15 +10,15 @@ from collections.abc import Callable
 
 from moneystate.engine import plan as plans
 from moneystate.engine.marker import marker_key
+from moneystate.job import initial, startup
+from moneystate.job.start_checks import StartChecks
+from moneystate.job.task_specs import TaskSpecs
 from moneystate.kafka import claims
 from moneystate.kafka.convert import writers
 from moneystate.kafka.failpoints import failpoint
 from moneystate.kafka.markers import final_markers
 from moneystate.kafka.publish import EmptyInitialState, Publisher
 from moneystate.kafka.topics import ensure_topics, partition_counts
-from moneystate.spark import initial, startup
-from moneystate.spark.start_checks import StartChecks
-from moneystate.spark.task_specs import TaskSpecs
 
 
 class Preparation:

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from moneystate.spark.failures import outline
-from moneystate.spark.observer import FailedBatch, JobObserver, Trigger
-from moneystate.spark.progress import BatchProgress
+from moneystate.job.failures import outline
+from moneystate.job.observer import FailedBatch, JobObserver, Trigger
+from moneystate.job.progress import BatchProgress
 from moneystate.telemetry.spans import Attributes, Span
 from moneystate.telemetry.traces import Traces
 

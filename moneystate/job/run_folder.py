@@ -20,6 +20,9 @@ from pathlib import Path
 from typing import IO
 
 from moneystate.errors import SetupError
+from moneystate.job.checkpoint import Checkpoint
+from moneystate.job.run_options import RunOptions
+from moneystate.ports.service import JobSpec
 
 LOCK = "lock"
 PREFIX = "run-"
@@ -118,3 +121,9 @@ def _remove_empty(folder: Path) -> None:
         folder.rmdir()
     except OSError:
         return
+
+
+def new_run_folder(spec: JobSpec, options: RunOptions) -> RunFolder:
+    """Creates the folder for a run of this job."""
+    o = options.named(spec)
+    return RunFolder(local_dirs(o.spark_config), f"{Checkpoint(o.checkpoint).root} {o.application()}")

@@ -7,7 +7,7 @@ import uuid
 from pathlib import Path
 
 from moneystate.errors import CheckpointError
-from moneystate.spark.local_path import existing_part, spark_path
+from moneystate.job.local_path import existing_part, spark_path
 
 
 class LocalFolder:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from moneystate.job.progress import BatchProgress
 from moneystate.monitoring import Health, Pulse
-from moneystate.spark.progress import BatchProgress
 
 STALLED_AFTER_S = 300.0
 WAITING_AFTER_S = 60.0
