@@ -237,23 +237,35 @@ class Dispatcher:
 
     def put_back(self, one: Queued, now_ms: int) -> None:
         """Puts a message back that was `ready` and was not sent after all."""
-        queue = self._queue(one.endpoint_id)
-        if queue.queued.get(one.webhook_id) is one:
-            queue.in_flight.discard(one.webhook_id)
+        queue = self._landed(one, now_ms + LOOK_AGAIN_MS)
+        if queue is not None:
             queue.schedule(one)
             self._unload(one)
             self._wake(queue, now_ms + LOOK_AGAIN_MS)
 
-    def answered(self, one: Queued, answer: Answer, now_ms: int) -> None:
+    def _landed(self, one: Queued, now_ms: int) -> EndpointQueue | None:
+        """Its request is not under way any more. None: it was cancelled meanwhile."""
         queue = self._queue(one.endpoint_id)
-        if queue.queued.get(one.webhook_id) is not one:
-            return  # it was cancelled meanwhile
+        queue.in_flight.discard(one.webhook_id)
+        known = queue.queued.get(one.webhook_id)
+        if known is one:
+            return queue
+        if known is not None:  # it is to be sent again, which had to wait for this
+            queue.schedule(known)
+        if queue.probing == one.webhook_id:
+            queue.probing = ""
+        self._wake(queue, now_ms)
+        return None
+
+    def answered(self, one: Queued, answer: Answer, now_ms: int) -> None:
+        queue = self._landed(one, now_ms)
+        if queue is None:
+            return
         held = hold_ms(answer.status or 0, answer.retry_after, now_ms)
         result = verdict(answer.status, held)
         is_probe = queue.probing == one.webhook_id
         queue.probing = "" if is_probe else queue.probing
         self._log_attempt(queue, one, answer, now_ms)
-        queue.in_flight.discard(one.webhook_id)
         if answer.status == TOO_LARGE and one.format is not None and one.members > 1:
             self._split(queue, one, now_ms)
         elif is_probe and result in (Verdict.FAILED, Verdict.GONE):

@@ -112,10 +112,10 @@ class EndpointQueue:
         heapq.heappush(self._due, entry)
 
     def remove(self, one: Queued, is_released: bool = True) -> None:
-        """Removes a message that has ended. `is_released`: the next one of its lane may be sent."""
+        """Removes a message that has ended. `is_released`: the next one of its lane may be sent. A request of it
+        that is under way stays in `in_flight`."""
         del self.queued[one.webhook_id]
         self._drop(one)
-        self.in_flight.discard(one.webhook_id)
         self.cutting.discard(one.webhook_id)
         if one.lane:
             self._leave_lane(one, is_released)
@@ -124,7 +124,6 @@ class EndpointQueue:
         """Puts the halves of a batch in its place, also in its lane."""
         self.queued.pop(one.webhook_id)
         self._drop(one)
-        self.in_flight.discard(one.webhook_id)
         if one.lane:
             lane = self.lanes[one.lane]
             lane.popleft()

@@ -68,7 +68,7 @@ class Sent:
     subscription_id: str
     tenant: str | None
     status: int | None
-    in_flight: int  # of its endpoint, with this one, without those of deleted subscriptions
+    in_flight: int  # of its endpoint, with this one
 
 
 class Story:
@@ -185,8 +185,7 @@ class Story:
         self._check_order(one)
         status = self.status_of(endpoint, one)
         retry_after = "3" if status == 429 else None
-        others = [its for _, its, _ in self.waiting if its.endpoint_id == endpoint.endpoint_id]
-        flying = 1 + sum(not self.is_deleted(its.subscription_id) for its in others)
+        flying = 1 + sum(its.endpoint_id == endpoint.endpoint_id for _, its, _ in self.waiting)
         members = tuple(its.delivery_id for its in message.members)
         tenant = first.tenant
         self.sent.append(Sent(one.webhook_id, message.content, members, first.subscription_id, tenant, status, flying))
