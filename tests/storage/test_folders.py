@@ -80,7 +80,7 @@ def test_an_upload_that_was_killed_is_no_savepoint_and_is_told_as_such(hdfs: Hdf
     for number in range(2_000):
         (savepoint / "entries" / str(number)).write_bytes(bytes(1_000))
     (savepoint / NAME).write_text("{}")
-    upload = "import sys; from pathlib import Path; from moneystate.spark.storage import savepoints as s; "
+    upload = "import sys; from pathlib import Path; from moneystate.job.storage import savepoints as s; "
     command = [sys.executable, "-c", upload + "s.upload(Path(sys.argv[1]), sys.argv[2])", str(savepoint), out]
     with subprocess.Popen(command) as uploading:
         until(lambda: folder_at(out, "--out").names("entries"), lambda: "nothing is uploaded", 120)
