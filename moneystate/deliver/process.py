@@ -22,8 +22,10 @@ from moneystate.deliver.worker import DELIVERIES, Worker, WorkerConfig
 from moneystate.errors import ConfigError, SetupError
 from moneystate.kafka.client import admin_client
 from moneystate.kafka.topics import AS_THE_BROKER, Replication, TopicSpec, check_topics, ensure_topics, partition_counts
+from moneystate.open_files import raise_limit
 
 DAY_MS: Final = 86_400_000
+OTHER_FILES: Final = 200  # of Kafka's clients, the index and the interface
 LOG_MS: Final = 30 * DAY_MS
 
 
@@ -49,6 +51,17 @@ class DeliverOptions:
         """Raises ConfigError."""
         self.addresses()
         self.store()
+        self._raise_open_files()
+
+    def _raise_open_files(self) -> None:
+        """Raises ConfigError if there can be fewer than connections need."""
+        needed, most = self.max_connections + OTHER_FILES, raise_limit()
+        if most < needed:
+            raise ConfigError(
+                f"--max-connections {self.max_connections}: expected a limit of open files of at least {needed}, "
+                f"found {most}.",
+                "raise the limit (ulimit -Hn), or lower --max-connections.",
+            )
 
     def addresses(self) -> Addresses:
         """Raises ConfigError."""

@@ -12,7 +12,6 @@ A child raises its limit of open files to the system's maximum, because RocksDB 
 from __future__ import annotations
 
 import multiprocessing
-import resource
 import subprocess
 import sys
 import threading
@@ -22,6 +21,7 @@ from multiprocessing.connection import Connection
 from typing import IO, Any
 
 from moneystate import log
+from moneystate.open_files import raise_limit
 
 _log = log.get_log(__name__)
 
@@ -61,8 +61,7 @@ def _pass_on(name: str, lines: IO[bytes]) -> None:
 
 
 def main() -> None:
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    raise_limit()
     line: Connection = Connection(int(sys.argv[1]))
     settings, name, run, args = line.recv()
     if settings is not None:
