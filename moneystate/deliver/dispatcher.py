@@ -123,12 +123,12 @@ class Dispatcher:
         self._queue(endpoint_id).breaker = breaker
 
     def resume(self, endpoint_id: str, owner: str, now_ms: int) -> None:
-        """Closes the breaker of an owner's endpoint, also of one that is disabled, and ends a hold."""
+        """Closes the breaker of an owner's endpoint, also of a disabled one, and ends a hold. It begins slowly."""
         queue = self._queue(endpoint_id)
         if queue.row is None or queue.row.owner != owner:
             return
         queue.held_until_ms = 0
-        self._set_breaker(queue, Breaker(), now_ms)
+        self._set_breaker(queue, Breaker(closed_at_ms=now_ms), now_ms)
         self._wake(queue, now_ms)
 
     # Deliveries

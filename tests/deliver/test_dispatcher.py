@@ -237,7 +237,7 @@ def test_a_disabled_endpoint_is_resumed_for_its_owner() -> None:
     made.resume("e1", "acme", T + 20)
     assert [one.webhook_id for one in sent(made, T + 20)] == ["m1"]
     changes = made.collect(T + 20)
-    assert changes.statuses["e1"] == Breaker()
+    assert changes.statuses["e1"] == Breaker(closed_at_ms=T + 20)
     assert [(one.kind, one.owner, one.at_ms) for one in changes.events] == [
         (Kind.DISABLED, "acme", T),
         (Kind.ENABLED, "acme", T + 20),
