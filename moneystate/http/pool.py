@@ -26,12 +26,15 @@ class Pool:
         self.running = 0
         self._proxies = getproxies()
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=most, keepalive_timeout=IDLE_S, ssl=True if tls is None else tls),
+            connector=aiohttp.TCPConnector(
+                limit=most, keepalive_timeout=IDLE_S, ssl=True if tls is None else tls,
+                resolver=aiohttp.ThreadedResolver(),  # the system's, which knows all names of an installation
+            ),
             timeout=NEVER,  # `exchange` limits the whole call
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,  # what nobody asked for is not unpacked: its size is unknown
             headers={"Accept-Encoding": "identity"},
-        )
+        )  # fmt: skip
 
     async def exchange(self, call: HttpCall, timeout_s: float) -> HttpReply:
         url = _url(call)
