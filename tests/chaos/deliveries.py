@@ -31,7 +31,10 @@ from tests.reference.model import LogRecord as KafkaRecord
 from tests.waiting import until
 
 SESSION_S: Final = 6.0  # the least that a broker takes
-FLAGS: Final = ("--kafka-config", f"session.timeout.ms={SESSION_S * 1_000:.0f}", "--max-connections", "40")
+WAITS: Final = "2s,5s,10s,30s,1m,1m,1m"  # so that what is refused ends soon
+FLAGS: Final = (
+    "--kafka-config", f"session.timeout.ms={SESSION_S * 1_000:.0f}", "--max-connections", "40", "--retry-waits", WAITS,
+)  # fmt: skip
 WORKERS: Final = 2
 MOODS: Final = {
     "good": ("ok",),
@@ -48,7 +51,7 @@ SUBSCRIPTIONS: Final[dict[str, dict[str, Any]]] = {
     "batch-tenant": {**BATCHES, "ordering": "tenant"},
 }
 EVENTS: Final = "events"
-ENDS_S: Final = 900.0  # the last attempt of a message that is refused comes after five minutes
+ENDS_S: Final = 600.0
 
 
 class RoutedSite(Site):
