@@ -26,7 +26,6 @@ from moneystate.runtime.reference import made_at
 EXAMPLES = {
     "orders": ("examples.orders.orders:service",),
     "credit": ("examples.credit.credit:service",),
-    "enrichment": ("examples.enrichment.enrichment:service",),
 }
 SERVICES = {**EXAMPLES, **KNOWN}
 ENDS = {";", "|", "||", "&&", "&", "(", ")", "do", "done", "until", "while", "then", "if", "!", "<", ">", "<<", ">&"}

@@ -18,7 +18,6 @@ from moneystate.schemas.tree import read_folder, tree_of
 EXAMPLES = (
     "examples.orders.orders:service",
     "examples.credit.credit:service",
-    "examples.enrichment.enrichment:service",
 )
 
 

@@ -7,6 +7,7 @@ from typing import Final
 KNOWN: Final[dict[str, tuple[str, ...]]] = {
     "changes": ("services.changes.service:changes",),
     "delivery": ("services.delivery.service:delivery",),
+    "enrichment": ("services.enrichment.service:service",),
     "entities": ("services.entities.service:entities",),
     "joining": ("services.joining.service:joining",),
     "rollups": ("services.rollups.service:rollups",),

@@ -11,19 +11,19 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from examples.enrichment import enrichment
-from examples.enrichment.records import (
+from moneystate.runtime import layout
+from moneystate.runtime.plan import Plan
+from moneystate.testing import Bench
+from moneystate.testing.simulation import Simulation
+from services.enrichment import fingerprints as fp
+from services.enrichment import service as enrichment
+from services.enrichment.records import (
     ForgetUserRequested,
     KnownSession,
     PaymentEvent,
     SessionInfo,
     UserSessionCreatedEvent,
 )
-from moneystate.runtime import layout
-from moneystate.runtime.plan import Plan
-from moneystate.testing import Bench
-from moneystate.testing.simulation import Simulation
-from services.enrichment import fingerprints as fp
 from tests.budget import examples
 from tests.enrichment.harness import PLAIN_CODES, cut, dead_letters, inputs, plain_leftovers, plain_simulation
 from tests.enrichment.test_equals_model import any_cuts
@@ -143,7 +143,7 @@ def payment(user: str, at: int, session: str | None, id: str = "m1", old: bool =
 
 
 def test_money_that_waits_can_be_asked_for_oldest_first() -> None:
-    bench = Bench(enrichment.service, rules=enrichment.Rules(lookup=True), bound_ms=0)
+    bench = Bench(enrichment.service, rules=enrichment.Rules(session_lookup="topic"), bound_ms=0)
     bench.send(payment("bob", 1_000, "s2", old=True), payment("ann", 2_000, "s1"), payment("ann", 3_000, None, id="m2"))
     pending = bench.ask(enrichment.pending)
     assert [(p.user_id, p.money_id, p.since, p.requested_at, p.reason) for p in pending] == [
@@ -163,7 +163,7 @@ def test_money_that_waits_can_be_asked_for_oldest_first() -> None:
 
 
 def test_money_that_waits_is_listed_by_reason_and_in_pages() -> None:
-    bench = Bench(enrichment.service, rules=enrichment.Rules(lookup=True), bound_ms=0)
+    bench = Bench(enrichment.service, rules=enrichment.Rules(session_lookup="topic"), bound_ms=0)
     for n in range(6):
         bench.send(payment(f"u{5 - n}", 1_000 * (1 + n // 3), f"s{n}", id=f"m{n}", old=n % 2 == 0))
     everything = bench.ask(enrichment.pending)
@@ -191,7 +191,7 @@ def test_a_session_is_shown_by_its_id_and_personal_fields_are_marked() -> None:
 
 
 def test_a_forgotten_user_leaves_a_proof_and_open_lookups() -> None:
-    bench = Bench(enrichment.service, rules=enrichment.Rules(lookup=True), bound_ms=0)
+    bench = Bench(enrichment.service, rules=enrichment.Rules(session_lookup="topic"), bound_ms=0)
     bench.send(payment("ann", 1_000, "s1", old=True), payment("ann", 2_000, "s2", id="m2"))
     bench.send(ForgetUserRequested("r1", "ann", 3_000, "eve"))
     assert [m.session_status for m in bench.out(enrichment.enriched)] == ["LOOKUP_FAILED"]

@@ -25,8 +25,8 @@ from tests.bench.tree import Tree
 
 INPUTS = [t.name for t in topics.INPUTS if t.ordered]
 PARTITIONS = 4
-PLAIN = "examples.enrichment.enrichment:service"
-PLAIN_TOPICS = ["money-state", "money-commits", "money-dead-letters"]
+PLAIN = "services.enrichment.service:service"
+PLAIN_TOPICS = ["money-enrichment-state", "money-enrichment-commits", "money-enrichment-dead-letters"]
 WORKLOAD = Path(__file__).resolve().parents[1] / "workloads" / "workload.py"
 FROM, TO = 0.1, 0.9  # of the output, by broker timestamp
 

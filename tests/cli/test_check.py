@@ -171,7 +171,7 @@ def test_a_package_that_another_one_hides_is_said(monkeypatch: pytest.MonkeyPatc
             load(text)
 
 
-@pytest.mark.parametrize("service", ["examples.orders.orders", "examples.enrichment.enrichment"])
+@pytest.mark.parametrize("service", ["examples.orders.orders", "services.enrichment.service"])
 def test_the_examples_are_pure(
     service: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -224,7 +224,7 @@ def test_rules_are_flags_of_their_service(cluster: Cluster, prepared: Path, doct
     new = ("--checkpoint", str(tmp_path / "new"))
     problems = not_ok(doctor("--wait", "3h", *new, service=ORDERS)[1])
     assert problems[f"topic {cluster.prefix}orders"] == "warning"
-    plain = "examples.enrichment.enrichment:service"
+    plain = "services.enrichment.service:service"
     assert "session_ttl_ms=3d" in str(doctor("--session-ttl", "3d", *new, service=plain))
 
 

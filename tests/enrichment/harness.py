@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-from examples.enrichment import enrichment as plain
 from moneystate.engine import clock
 from moneystate.runtime import layout
 from moneystate.runtime.decoder import ServiceDecoder
 from moneystate.runtime.plan import Plan
 from moneystate.runtime.processor import ServiceProcessor
 from moneystate.testing.simulation import Input, Simulation
+from services.enrichment import service as plain
 from services.enrichment import topics
 from services.enrichment.job import DECODER, enrichment_job
 from services.enrichment.rules import Rules
@@ -54,7 +54,9 @@ def simulation(
 
 def plain_simulation(rules: model.Rules, partitions: Iterable[model.Partition], key_groups: int = 4) -> Simulation:
     """The same of the enrichment as a plain service."""
-    own = plain.Rules(rules.session_ttl_ms, rules.dedup_ttl_ms, rules.session_wait_ms, rules.lookup)
+    own = plain.Rules(
+        rules.session_ttl_ms, rules.dedup_ttl_ms, rules.session_wait_ms, "topic" if rules.lookup else "none"
+    )
     plan = Plan(plain.service, own)
     return Simulation(
         ServiceDecoder(plan),

@@ -39,7 +39,7 @@ from moneystate.runtime.plans import plan_of
 from moneystate.runtime.reference import made_at, with_rules
 from moneystate.schemas.tree import Tree, read_folder, tree_of
 from moneystate.serving import addresses
-from services.enrichment.lookups import SessionLookupRequested
+from services.enrichment.records import SessionLookupRequested
 from services.reconciliation.config import Fields, InputConfig
 from services.reconciliation.decode import decoder_of
 from tests.fuzz.mutation import JSON, mutated

@@ -9,8 +9,8 @@ from tests.job.harness import ENRICHED, letters, model_values_by_user, small_wor
 from tests.local.in_memory import InMemory
 from tests.reference.model import Rules
 
-SERVICE = "examples.enrichment.enrichment:service"
-LETTERS = "money-dead-letters"
+SERVICE = "services.enrichment.service:service"
+LETTERS = "money-enrichment-dead-letters"
 RULES = Rules(lookup=False, session_ttl_ms=600_000, dedup_ttl_ms=20_000, session_wait_ms=30_000)
 FLAGS = ("--session-ttl", "10m", "--dedup-ttl", "20s", "--session-wait", "30s", "--until-caught-up", "--drain")
 

@@ -12,7 +12,7 @@ from tests.lookup.harness import REQUESTS, Lookups
 from tests.reference import model
 
 FLAGS = ("--until-caught-up", "--drain", "--session-lookup", "topic", "--lookup-deadline", "100s", "--json")
-SERVICE = "examples.enrichment.enrichment:service"
+SERVICE = "services.enrichment.service:service"
 
 
 class PlainSetup(Setup):
@@ -66,7 +66,7 @@ def test_the_plain_service_gives_the_models_records_with_a_worker_of_its_own(set
     plain = PlainSetup(*setup)
     plain.create_inputs()
     plain.send(small_workload("--events", "1200", "--late", "0.02", "--unknown-sessions", "0.05", "--flush-marker"))
-    flags = ("--until-caught-up", "--drain", "--lookup=true", "--lookup-deadline", "100s", "--json")
+    flags = ("--until-caught-up", "--drain", "--session-lookup=topic", "--lookup-deadline", "100s", "--json")
     with FakeSessionService(Knowledge(1, not_found_rate=0.2)) as service, lookups.process(service, SERVICE):
         done = plain.run(*flags)
     assert done.totals["looking_up"] == 0

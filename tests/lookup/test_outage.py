@@ -15,7 +15,7 @@ from moneystate.lookup.limiter import Limiter
 from moneystate.lookup.metrics import Metrics
 from moneystate.lookup.resolver import Policy, Resolver
 from moneystate.lookup.wire import Outcome, Request, Wire
-from services.enrichment.lookups import SessionLookupRequested
+from services.enrichment.records import SessionLookupRequested
 from tests.http.server import Mode, Server
 from tests.lookup.harness import LOOKUP
 

@@ -1,13 +1,13 @@
-"""The money enrichment (docs/model.md section 3) as a plain service."""
+"""The money enrichment (docs/model.md section 3)."""
 
 from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal
 
 import moneystate as ms
-from examples.enrichment.records import (
+from services.enrichment.records import (
     ChangeAddressEvent,
     ChangeBirthDateEvent,
     ForgetUserRequested,
@@ -18,8 +18,11 @@ from examples.enrichment.records import (
     OtherUserEvent,
     PaymentEvent,
     Pending,
+    Reason,
     Session,
     SessionInfo,
+    SessionLookupCompleted,
+    SessionLookupRequested,
     Status,
     TransactionEvent,
     User,
@@ -28,10 +31,10 @@ from examples.enrichment.records import (
     UserSessionCreatedEvent,
     Waiting,
 )
-from services.enrichment.lookups import Reason, SessionLookupCompleted, SessionLookupRequested, has_country
 
 STATUS_OF: Final[dict[ms.Outcome, Status]] = {"FOUND": "LOOKED_UP", "NOT_FOUND": "NOT_FOUND", "FAILED": "LOOKUP_FAILED"}
 USERS, SESSIONS, WALLETS = "user-events", "user-session-events", "wallet-events"
+MAX_COUNTRY_BYTES: Final = 1024  # of a reply
 WAITING: Final = "WAITING"
 NO_INFO = UserInfo()
 
@@ -41,7 +44,7 @@ class Rules:
     session_ttl_ms: int = 86_400_000
     dedup_ttl_ms: int = 3_600_000
     session_wait_ms: int = 60_000
-    lookup: bool = False  # ask the session service for sessions that did not come
+    session_lookup: Literal["none", "topic"] = "none"  # topic: missing sessions are looked up through topics
 
 
 def dedup(rules: Rules) -> int:
@@ -52,7 +55,13 @@ def session_ttl(rules: Rules) -> int:
     return rules.session_ttl_ms
 
 
-service = ms.Service("money", rules=Rules(), namespace="moneystate.events")
+def has_country(reply: SessionLookupCompleted) -> bool:
+    """Whether the reply has a country that the job accepts. A longer one would become a dead letter, and the money
+    would wait forever."""
+    return 0 < len((reply.client_country_code or "").encode()) <= MAX_COUNTRY_BYTES
+
+
+service = ms.Service("money-enrichment", rules=Rules(), namespace="moneystate.events")
 addresses = service.input(USERS, ChangeAddressEvent, key="user_id", time="processed_at")
 birth_dates = service.input(USERS, ChangeBirthDateEvent, key="user_id", time="processed_at")
 forgets = service.input(USERS, ForgetUserRequested, key="user_id", time="processed_at")
@@ -98,7 +107,7 @@ def put_out(
 
 
 def look_up(ctx: ms.Context[Rules], held: Waiting, session: str, reason: Reason) -> None:
-    if ctx.rules.lookup:
+    if ctx.rules.session_lookup == "topic":
         money = held.money
         ctx.ask(lookups, SessionLookupRequested(money.id, money.user_id, session, ctx.now, reason), held)
     else:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 import moneystate as ms
-from services.enrichment.lookups import Reason
 
+Reason = Annotated[Literal["LATE", "OLD", "SESSION_MISSING"], ms.Name("moneystate.lookups.LookupReason")]
+Outcome = Annotated[ms.Outcome, ms.Name("moneystate.lookups.LookupOutcome")]
 Status = Annotated[Literal["JOINED", "NO_SESSION", "LOOKED_UP", "NOT_FOUND", "LOOKUP_FAILED"], ms.Name("SessionStatus")]
 
 
@@ -117,6 +118,32 @@ class MoneyEnriched:
     session_info: SessionInfo | None
     first_occurrence: bool
     session_status: Status
+
+
+# Lookups
+
+
+@ms.named("moneystate.lookups.SessionLookupRequested")
+@dataclass(frozen=True)
+class SessionLookupRequested:
+    money_id: str
+    user_id: str
+    user_session_id: str
+    requested_at: ms.Millis
+    reason: Reason
+
+
+@ms.named("moneystate.lookups.SessionLookupCompleted")
+@dataclass(frozen=True)
+class SessionLookupCompleted:
+    money_id: str
+    user_id: str
+    user_session_id: str
+    requested_at: ms.Millis
+    outcome: Outcome
+    client_country_code: str | None
+    attempts: ms.Int32
+    completed_at: ms.Millis
 
 
 # State
