@@ -7,7 +7,10 @@ engine can take an array's bytes without decoding its items.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:  # a package for development only
+    from mypy_extensions import i64
 
 MAGIC: Final = b"\xc3\x01"
 HEADER_BYTES: Final = 10  # the magic and the CRC-64-AVRO fingerprint of the writer schema
@@ -28,17 +31,21 @@ def write_bytes(out: bytearray, value: bytes) -> None:
 
 
 def long_bytes(value: int) -> bytes:
+    if MIN_PAIRED <= value < -MIN_PAIRED:  # event times and offsets
+        number: i64 = value
+        number = (number << 1) ^ (number >> 63)
+        if number < 0x80:
+            return ONE_BYTE[number]
+        if number < 1 << 14:
+            return LAST_PAIR[number]
+        if number < 1 << 28:
+            return PAIRS[number & 0x3FFF] + LAST_PAIR[number >> 14]
+        if number < 1 << 42:
+            return PAIRS[number & 0x3FFF] + PAIRS[number >> 14 & 0x3FFF] + LAST_PAIR[number >> 28]
+        pairs = PAIRS[number & 0x3FFF] + PAIRS[number >> 14 & 0x3FFF]
+        return pairs + PAIRS[number >> 28 & 0x3FFF] + LAST_PAIR[number >> 42]
     n = value << 1 if value >= 0 else ((-value - 1) << 1) | 1
-    if n < 0x80:
-        return ONE_BYTE[n]
     # Seven bits per byte, collected in one number: much faster than appending each byte.
-    if n < 1 << 49:  # event times and offsets: spreads all groups of seven bits at once
-        size = 2 if n < 1 << 14 else 3 if n < 1 << 21 else 4 if n < 1 << 28 else 5 if n < 1 << 35 else 6
-        size = size if n < 1 << 42 else 7
-        spread = (n & 0xFFFFFFF) | (n & 0x1FFFFF0000000) << 4
-        spread = (spread & 0x3FFF00003FFF) | (spread & 0xFFFC0000FFFC000) << 2
-        spread = (spread & 0x7F007F007F007F) | (spread & 0x3F803F803F803F80) << 1
-        return (spread | CONTINUES[size]).to_bytes(size, "little")
     gathered = 0
     shift = 0
     while n > 0x7F:
@@ -56,7 +63,10 @@ def string_bytes(value: bytes) -> bytes:
     return long_bytes(n) + value
 
 
-CONTINUES: Final[list[int]] = [int.from_bytes(b"\x80" * (n - 1), "little") for n in range(8)]
+MIN_PAIRED: Final = -(1 << 55)
+# Two groups of seven bits, as bytes: with more groups behind them, and as the last ones.
+PAIRS: Final[list[bytes]] = [bytes([n & 0x7F | 0x80, n >> 7 | 0x80]) for n in range(1 << 14)]
+LAST_PAIR: Final[list[bytes]] = [bytes([n] if n < 0x80 else [n & 0x7F | 0x80, n >> 7]) for n in range(1 << 14)]
 ONE_BYTE: Final[list[bytes]] = [bytes([n]) for n in range(128)]
 SHORT_LENGTHS: Final[list[bytes]] = [bytes([n << 1]) for n in range(64)]
 

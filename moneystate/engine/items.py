@@ -34,6 +34,8 @@ END_OF_TIME: Final = 1 << 61  # after every event time: the watermark of a drain
 MIN_EVENT_TIME: Final = -62_135_596_800_000  # 0001-01-01T00:00:00.000Z
 MAX_EVENT_TIME: Final = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 
+NO_ITEM: Final[Item] = (NO_TIME, 0, 0, 0, 0, 0, NO_TIME, b"", b"")  # before the first one
+
 LIKELY_SINCE: Final = 631_152_000_000  # ms; 1990: an earlier event time is probably in another unit
 
 # An event with a time before `LIKELY_SINCE`: topic, partition, offset, its time, key.

@@ -187,22 +187,23 @@ def _take_unordered(unordered: list[UnorderedRecord], processor: Processor[Any],
 
 
 def _run_due(
-    due: list[Item],
+    due: list[Any],
     parsed: list[Any],
     processor: Processor[Any],
     effects: Effects,
     watermark: int,
-    later: list[Item],
+    later: list[Any],
     end: DrainEnd | None,
 ) -> None:
     """Runs all due items in the total order, merged with the timers that they set and that are due, too.
 
-    Raises StepFailed, which names the item.
+    Raises StepFailed, which names the item. Items have the type Any here: compiled code would take an `Item` apart and
+    make a new tuple for each call.
     """
-    set_here: list[Item] = []
+    set_here: list[Any] = []
     index = 0
     n = len(due)
-    item: Item | None = None
+    item: Any = None
     _take_timers(effects, watermark, set_here, later, item, end)
     try:
         while True:

@@ -19,6 +19,7 @@ from moneystate.engine.effects import Effects
 from moneystate.engine.items import (
     END_OF_TIME,
     KEY,
+    NO_ITEM,
     NO_TIME,
     OFFSET,
     PARTITION,
@@ -59,7 +60,7 @@ class CurrentStep:
         self.lookups = LookupSteps(self)
         self.cells: WorkingSet  # of the batch
         self.copies: TableCopies | None = None  # of the batch's tables, where the service reads rows of any key
-        self.item: Item | None = None
+        self.item: Item = NO_ITEM
         self.owner = b""  # its key
         self.now = 0  # its order time
         self.timer: Cell | None = None  # the timer that runs
@@ -129,7 +130,6 @@ class CurrentStep:
         """Writes the current record to the dead letters. Its canonical value is replaced by the original record before
         the letter is written (`deadletter.restored`). A timer has no value there."""
         item = self.item
-        assert item is not None
         topic, partition, offset = where_of(self.plan, item)
         is_event = item[RANK] < TIMER_RANK
         value = own_value(item[VALUE]) if is_event else None
@@ -151,7 +151,6 @@ class CurrentStep:
     def set_timer(self, timer: Timer | MapTimer[Any], when: Any, id: str) -> None:
         cell = self._timer_cell(timer, id)
         item = self.item
-        assert item is not None
         if type(when) is not int or when >= END_OF_TIME or when < 0 <= self.now:
             raise StepError(
                 f"{timer!r}: expected a time in ms, found {when!r}.", "pass an int, for example ctx.now + 1000."
@@ -228,7 +227,7 @@ class CurrentStep:
     def _prove(self) -> None:
         """Keeps the proof, if the step's event is a request to forget the key."""
         item, forgetting = self.item, self.plan.forgetting
-        if forgetting is None or item is None or item[RANK] >= TIMER_RANK:
+        if forgetting is None or item[RANK] >= TIMER_RANK:
             return
         proof = forgetting.proof_of(own_value(item[VALUE]), self.now, *where_of(self.plan, item))
         if proof is not None:
@@ -236,7 +235,6 @@ class CurrentStep:
             self.changes.replace(cell, proof)
 
     def source(self) -> EventSource:
-        assert self.item is not None
         return EventSource(*where_of(self.plan, self.item))
 
 

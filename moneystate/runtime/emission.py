@@ -8,7 +8,7 @@ from typing import Any, Final
 from moneystate.api.handles import Output
 from moneystate.engine.avro import HEADER_BYTES, Malformed, long_bytes, string_bytes
 from moneystate.engine.effects import Effects
-from moneystate.engine.items import KEY, PARTITION, SET_AT, TIME, TOPIC, Header, Item
+from moneystate.engine.items import KEY, NO_ITEM, PARTITION, SET_AT, TIME, TOPIC, Header, Item
 from moneystate.engine.limits import MAX_KEYS, largest_message
 from moneystate.engine.place import PLACE, RECORD_TIME, cause_of, place_of, time_bytes, topic_of, where
 from moneystate.errors import StepError
@@ -33,7 +33,7 @@ class Emission:
         # These belong to the batch.
         self.last_places: dict[bytes, tuple[bytes, int]] = {}  # by key: cause and number of its last timed record
         # These belong to the current step.
-        self.item: Item | None = None
+        self.item: Item = NO_ITEM
         self.timer: TimerPlan | None = None  # if the item is one
         self.effects = Effects()
         self.lineage: list[Header] = []  # made when the step first emits a record
@@ -102,7 +102,6 @@ class Emission:
         Then the place continues from the last one instead of following the item.
         """
         item = self.item
-        assert item is not None
         if not self.cause:
             self.cause = cause_of(item)
         cause, number = self.cause, 0
@@ -144,7 +143,6 @@ class Emission:
 
     def _lineage_header(self) -> Header:
         item = self.item
-        assert item is not None
         partition, offset = where(item)
         place = (item[TOPIC], item[PARTITION], partition)
         begin = self.lineage_of.get(place)

@@ -261,7 +261,9 @@ class ServiceProcessor:
         return record
 
     def _add_states(self, args: list[Any], handler: HandlerPlan, work: Work) -> None:
-        for state, cell in zip(handler.states, work.cells, strict=True):
+        cells = work.cells
+        for n, state in enumerate(handler.states):
+            cell = cells[n]
             if state.table is not None:
                 args.append(self.current.table_of(state.table, cell))
                 continue

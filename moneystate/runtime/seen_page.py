@@ -11,6 +11,7 @@ seen. So one entry and one sweep serve many ids, and a batch rewrites only the p
 from __future__ import annotations
 
 import hashlib
+from binascii import unhexlify
 from typing import Final
 
 from moneystate.engine import avro
@@ -102,10 +103,10 @@ def _uuid(id: bytes) -> bytes:
     if id[8] != HYPHEN or id[13] != HYPHEN or id[18] != HYPHEN or id[23] != HYPHEN:
         return b""
     digits = id.replace(b"-", b"")
-    if len(digits) != 2 * UUID_BYTES or digits.lower() != digits:
+    if len(digits) != 2 * UUID_BYTES or not (digits.islower() or digits.isdigit()):
         return b""
     try:
-        return bytes.fromhex(digits.decode("ascii"))
+        return unhexlify(digits)
     except ValueError:
         return b""
 

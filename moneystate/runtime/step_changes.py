@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from moneystate.engine.effects import Effects
-from moneystate.engine.items import CLEANUP_RANK, TIME, Item
+from moneystate.engine.items import CLEANUP_RANK, NO_ITEM, TIME, Item
 from moneystate.engine.sweep import sweep_time
 from moneystate.errors import ServiceError, StepError
 from moneystate.records import index_order
@@ -43,7 +43,7 @@ class StepChanges:
         self.cells: WorkingSet  # of the batch
         self.on_settled: Callable[[Cell], None] | None = None  # sees each record that a step may have changed
         # These belong to the current step.
-        self.item: Item | None = None
+        self.item: Item = NO_ITEM
         self.effects = Effects()
         self.before: list[Before] = []
 
@@ -75,7 +75,6 @@ class StepChanges:
 
     def mark_written(self, cell: Cell) -> None:
         """Restarts the TTL of an entry, and makes sure that a sweep is scheduled."""
-        assert self.item is not None
         cell.changed_at = self.item[TIME]
         if cell.kind.expires() and self._has_no_sweep(cell):
             self.schedule_sweep(cell, cell.changed_at)
@@ -88,7 +87,6 @@ class StepChanges:
         self.cells.decode(cell)
         if cell.value is None:
             return
-        assert self.item is not None
         self.begin_change(cell)
         if cell.has_expired(self.item[TIME]):
             cell.value = None
@@ -99,12 +97,10 @@ class StepChanges:
 
     def _has_no_sweep(self, cell: Cell) -> bool:
         """A sweep of the past found no TTL: otherwise it would have removed the entry, or set another one."""
-        assert self.item is not None
         return cell.sweep_at < self.item[TIME]
 
     def schedule_sweep(self, cell: Cell, changed_at: int) -> None:
         item = self.item
-        assert item is not None
         due = sweep_time(cell.owner, changed_at + cell.kind.ttl_ms, cell.kind.ttl_ms)
         cell.sweep_at = due
         self.effects.set_timer(due, CLEANUP_RANK, item, cell.owner, layout.timer_value(cell.kind.prefix, cell.id))
@@ -181,7 +177,6 @@ class StepChanges:
 
     def _note_change(self, cell: Cell, kind: RecordKind, body: bytes, before: Before) -> None:
         """Restarts the TTL and checks the index values of a record, if the step has changed it."""
-        assert self.item is not None
         changed_at, time_ms = before.changed_at, self.item[TIME]
         had_expired = kind.ttl_ms != NO_TTL and changed_at != NEVER and time_ms >= changed_at + kind.ttl_ms
         if not had_expired and body == _body_before(kind, before):

@@ -142,12 +142,13 @@ def money(
     if e.user_session_id is None:
         put_out(ctx, pending, user.info, first, "NO_SESSION")
         return
-    held = Waiting(pending, user.info, first, ctx.now)
     session = sessions.get(e.user_session_id)
+    if session is not None and ctx.now < session.expires_ms and not e.is_old_money_event:
+        put_out(ctx, pending, user.info, first, "JOINED", session.country)
+        return
+    held = Waiting(pending, user.info, first, ctx.now)
     if e.is_old_money_event:
         look_up(ctx, held, e.user_session_id, "OLD")
-    elif session is not None and ctx.now < session.expires_ms:
-        put_out(ctx, pending, user.info, first, "JOINED", session.country)
     elif ctx.late:
         look_up(ctx, held, e.user_session_id, "LATE")
     else:
