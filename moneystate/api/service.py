@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar, overload
 
+from moneystate.api.fast_path import DeclaredFastPath, FastPath
 from moneystate.api.forgetting import FORGOTTEN, Forgetting, Forgotten
 from moneystate.api.handles import (
     NO_LIMIT,
@@ -95,6 +96,7 @@ class Service(On[R], DeclaresLookups):
         self.queries: dict[str, Callable[..., Any]] = {}
         self.personal_queries: dict[str, bool | None] = {}  # by name: what `query` was given as `personal`
         self.handlers: list[tuple[Input[Any] | Timer | MapTimer[Any], Handler]] = []
+        self.fast_paths: dict[Input[Any], DeclaredFastPath] = {}
         self.holds = 0  # see `holding`; 0: not declared
         self.unfit: ServiceError | None = None  # see `refuse_start`
         if wire not in STYLES:
@@ -450,6 +452,22 @@ class Service(On[R], DeclaresLookups):
                 "remove timed, or ordered=False.",
             )
 
+    def fast_path(self, source: Source[Any], output: Output[Any], path: Callable[[bytes], FastPath]) -> None:
+        """Lets code answer events of `source` from their bytes, beside the function that runs on them. Where it
+        declines, and where the output is JSON, the function runs. `path`: makes it, from the header of the output's
+        records."""
+        self._check_own(output, "fast_path")
+        if output.timed or output.record_time is not None:
+            self.fail(f"fast_path: {output!r} has times of its own.", "emit to another output.")
+        for one in source.inputs:
+            self._check_own(one, "fast_path")
+            if self._function_on(one) is None:
+                self.fail(f"fast_path: no function runs on {one!r}.", "put @service.on(...) before one, above.")
+            self.fast_paths[one] = DeclaredFastPath(path, output)
+
+    def _function_on(self, source: Any) -> str | None:
+        return next((handler.name for handled, handler in self.handlers if handled is source), None)
+
     def _register(self, source: Any, states: tuple[Any, ...], function: Callable[..., None]) -> None:
         name = getattr(function, "__name__", repr(function))
         if isinstance(source, TableChanges):
@@ -465,7 +483,7 @@ class Service(On[R], DeclaresLookups):
                     "pass an object that input(), timer() or lookup() returned.",
                 )
             self._check_own(one, name)
-            other = next((handler.name for handled, handler in self.handlers if handled is one), None)
+            other = self._function_on(one)
             if other is not None:
                 self.fail(f"{one!r} has two functions, {other} and {name}.", "put both into one function.")
             self.handlers.append((one, Handler(function, states)))

@@ -229,6 +229,12 @@ class RecordKind(Kind):
             return stored[pos:]
         return self.codec.write_body(form.read(stored, pos)[0])
 
+    def body_of_entry(self, cell: Cell) -> bytes:
+        """The body of an entry that exists, in the current version of the record. The cell is loaded or dirty."""
+        body = cell.body if cell.dirty or cell.stored is None else self.stored_body(cell.stored)
+        assert body is not None
+        return body
+
     def encode(self, cell: Cell) -> bytes | None:
         body = cell.body if cell.dirty else self.body_of(cell.value)
         if body is None:

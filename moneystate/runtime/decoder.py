@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from moneystate.api.reject import Reject
@@ -76,14 +76,11 @@ class ServiceDecoder:
                 return scanned
         try:
             if planned is not None:
-                record, end = planned.codec.read_body(value, HEADER_BYTES)
-                time = _time(planned, record, headers)
-                if end != len(value):
-                    raise TrailingBytes(f"{len(value) - end} bytes after the body")
+                record, time = _timed(planned.codec, value, lambda record: _time(planned, record, headers))
                 canonical = planned.codec.encode(record) if planned.codec.has_json else value
                 return canonical, time, self._key(planned, record, headers)
             if header == self.plan.heartbeat.header:
-                return value, checked_time(self.plan.heartbeat.decode(value).processed_at), None
+                return value, _timed(self.plan.heartbeat, value, lambda mark: checked_time(mark.processed_at))[1], None
             raise self._unexpected_type(header, value)
         except Malformed as e:
             raise Rejected("trailing_bytes" if isinstance(e, TrailingBytes) else "malformed", str(e)) from None
@@ -118,7 +115,7 @@ class ServiceDecoder:
             if other.lookup is not None:
                 other.codec.decode(value)
                 return Rejected("no_event_time", "a lookup's reply")
-            checked_time(other.time(other.codec.decode(value)))
+            _timed(other.codec, value, lambda record: checked_time(other.time(record)))
             return Rejected("wrong_topic", "the type belongs to another topic")
         if header in self.outputs_by_header:
             self.outputs_by_header[header].decode(value)
@@ -138,6 +135,15 @@ class JsonValues:
         """Raises Rejected."""
         canonical, codec, record = self.topic.read(value)
         return self.decoder.decode_read(self.code, canonical, codec, record)
+
+
+def _timed(codec: Codec, value: bytes, time: Callable[[Any], int]) -> tuple[Any, int]:
+    """A whole value's record and time. A wrong time takes precedence over bytes behind the body. Raises Malformed."""
+    record, end = codec.read_body(value, HEADER_BYTES)
+    time_ms = time(record)
+    if end != len(value):
+        raise TrailingBytes(f"{len(value) - end} bytes after the body")
+    return record, time_ms
 
 
 def _time(planned: InputPlan, record: Any, headers: Headers) -> int:

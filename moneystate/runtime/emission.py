@@ -75,6 +75,14 @@ class Emission:
             headers = [*lineage, (PLACE, self._next_place())] if output.timed else lineage
             self.effects.emit(plan.stream, key, value, headers + dated if dated else headers)
 
+    def emit_encoded(self, plan: OutputPlan, value: bytes) -> bool:
+        """Emits a record that has the step's key. False: only `emit` does all that it takes."""
+        key = self.item[KEY]
+        if plan.output.topic in self.in_json or len(key) + len(value) > SURELY_FITS:
+            return False
+        self.effects.emit(plan.stream, key, value, self._lineage_headers())
+        return True
+
     def _record_time(self, plan: OutputPlan, record: object) -> list[Header]:
         """The header that tells the sink which Kafka timestamp the record gets, if the output declares one."""
         if plan.record_time is None:

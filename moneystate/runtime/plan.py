@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
+from moneystate.api.fast_path import DeclaredFastPath
 from moneystate.api.handles import AnyIndex, Input, Map, MapAt, MapTimer, Output, Timer, Value
 from moneystate.api.service import Handler, Service
 from moneystate.api.tables import TABLE_LOADED, DeclaredTable
@@ -44,7 +45,15 @@ from moneystate.runtime.lookup_cells import EARLY_REPLIES
 from moneystate.runtime.lookup_plan import LookupPlan
 from moneystate.runtime.personal import reads_personal
 from moneystate.runtime.personal_free import query_is_free
-from moneystate.runtime.plan_parts import EarlierInput, HandlerPlan, InputPlan, OutputPlan, StatePlan, TimerPlan
+from moneystate.runtime.plan_parts import (
+    EarlierInput,
+    FastPathPlan,
+    HandlerPlan,
+    InputPlan,
+    OutputPlan,
+    StatePlan,
+    TimerPlan,
+)
 from moneystate.runtime.query_plan import QueryPlan
 from moneystate.runtime.seen_page import SeenKind
 from moneystate.runtime.table_plan import TablePlan
@@ -129,6 +138,8 @@ class Plan:
             self.outputs[output] = OutputPlan(
                 output, self.streams.index(output.topic), codec, keys, self._where(output)
             )
+        for declared, fast in service.fast_paths.items():
+            self._fast_path(declared, fast)
         self.dead_letter_stream = len(self.streams)
         self.heartbeat = Codec(HEARTBEAT_RECORD)
         self.lineage = header_of(LINEAGE_RECORD)
@@ -412,6 +423,15 @@ class Plan:
                 ids_of = self._ids_of(state.ids, source)
             states.append(StatePlan(self.kinds[state.name], not isinstance(state, Value), ids_of))
         return HandlerPlan(handler.name, handler.function, states, waits)
+
+    def _fast_path(self, declared: Input[Any], fast: DeclaredFastPath) -> None:
+        handler = self.handlers[declared]
+        planned = self.inputs[self.codes[declared.topic]][self.codecs[declared.record].header]
+        if handler.waits or planned.rows is not None or any(state.table is not None for state in handler.states):
+            self.service.fail(f"fast_path: {declared!r} needs rows of tables.", "leave out the fast path.")
+        states = [None if state.is_map and state.ids_of is None else state for state in handler.states]
+        output = self.outputs[fast.output]
+        planned.fast = FastPathPlan(fast.path(output.codec.header), output, states)
 
     def _wait(self, wait: WaitsFor, source: Any, handler: Handler) -> WaitPlan:
         if not isinstance(source, Input) or not source.ordered or source.table is not None:

@@ -41,6 +41,15 @@ class HandlerPlan:
         self.waits = waits  # rows of tables without which an event waits
 
 
+class FastPathPlan:
+    """A fast path, with what it emits to and what it reads. In `states` an undeclared map is None."""
+
+    def __init__(self, path: Any, output: OutputPlan, states: list[StatePlan | None]) -> None:
+        self.path = path
+        self.output = output
+        self.states = states
+
+
 class InputPlan:
     def __init__(self, input: Input[Any], code: int, codec: Codec, keys: KeyReader | None, where: str) -> None:
         self.code = code
@@ -67,6 +76,7 @@ class InputPlan:
         self.seen: SeenKind | None = None
         self.seen_id: Callable[[Any], Any] | None = None
         self.handler: HandlerPlan | None = None
+        self.fast: FastPathPlan | None = None
         self.lookup: LookupPlan | None = None  # whose replies these are
         self.scan: Scan | None = None  # of records that need not be decoded at the source
 

@@ -28,6 +28,7 @@ from moneystate.engine.items import (
     Item,
     UnorderedRecord,
 )
+from moneystate.engine.place import own_value
 from moneystate.engine.processor import Change
 from moneystate.engine.state import StateAccess
 from moneystate.errors import StepError
@@ -37,7 +38,7 @@ from moneystate.runtime.current_step import CurrentStep
 from moneystate.runtime.failures import EXCEPTION, failure
 from moneystate.runtime.lookup_steps import at_request
 from moneystate.runtime.plan import Plan
-from moneystate.runtime.plan_parts import HandlerPlan
+from moneystate.runtime.plan_parts import FastPathPlan, HandlerPlan
 from moneystate.runtime.seen_page import SeenKind
 from moneystate.runtime.table_copies import TableCopies
 from moneystate.runtime.unavailable import UNAVAILABLE_VALUE, KeptRows
@@ -210,21 +211,8 @@ class ServiceProcessor:
                 raise work.failure
             if work.input is not None and not self._is_new(work, item):
                 return
-            context = self.context
-            context.now = item[TIME]
-            context.late = work.input is not None and item[TIME] > item[EVENT_TIME]
-            context.key = work.key
-            args: list[Any] = [context]
-            if work.input is not None:
-                args.append(work.record if work.input.rows is None else self._restored(work, work.input.rows, item))
-                if work.held is not None:
-                    args.append(work.held)
-            elif work.timer is not None and work.timer.map_kind is not None:
-                args.append(work.id)
-            self._add_states(args, handler, work)
-            returned: object = handler.function(*args)
-            if returned is not None:
-                raise StepError(f"expected a step to return None, found {returned!r}.", "use ctx.emit(output, record).")
+            if work.fast is None or not self._answered(work, item):
+                self._call(handler, work, item)
             self.changes.settle()
             if work.timer is not None and len(effects.timers) > timers:
                 effects.has_changed = self.changes.has_changed()
@@ -238,6 +226,63 @@ class ServiceProcessor:
             current.roll_back(outputs, timers)
             current.emit_dead_letter(EXCEPTION, line[0])
         current.end()
+
+    def _call(self, handler: HandlerPlan, work: Work, item: Item) -> None:
+        """Calls the function of the service."""
+        context = self.context
+        context.now = item[TIME]
+        context.late = work.input is not None and item[TIME] > item[EVENT_TIME]
+        context.key = work.key
+        args: list[Any] = [context]
+        if work.input is not None:
+            args.append(work.record if work.input.rows is None else self._restored(work, work.input.rows, item))
+            if work.held is not None:
+                args.append(work.held)
+        elif work.timer is not None and work.timer.map_kind is not None:
+            args.append(work.id)
+        self._add_states(args, handler, work)
+        returned: object = handler.function(*args)
+        if returned is not None:
+            raise StepError(f"expected a step to return None, found {returned!r}.", "use ctx.emit(output, record).")
+
+    def _answered(self, work: Work, item: Item) -> bool:
+        """Whether the fast path has answered the event. Else its record is read, and the function has to run."""
+        assert work.input is not None
+        assert work.fast is not None
+        fast = work.input.fast
+        assert fast is not None
+        _, ids, parts = work.fast
+        value = own_value(item[VALUE])
+        bodies = self._bodies(fast, ids, item)
+        record = None if bodies is None else fast.path.answer(value, parts, item[TIME], bodies)
+        if record is not None and self.current.emission.emit_encoded(fast.output, record):
+            return True
+        work.record = work.input.codec.read_own_body(value, HEADER_BYTES)[0]
+        return False
+
+    def _bodies(self, fast: FastPathPlan, ids: list[bytes], item: Item) -> list[bytes | None] | None:
+        """What a fast path reads. None: the step has to schedule the sweep of an entry."""
+        bodies: list[bytes | None] = []
+        n = 0
+        for state in fast.states:
+            if state is None:
+                continue
+            id = b""
+            if state.is_map:
+                id = ids[n]
+                n += 1
+                if not id:
+                    bodies.append(None)
+                    continue
+            kind = state.kind
+            cell = self.cells.cell(kind, item[KEY], id)
+            if not self.cells.exists(cell, item[TIME]):
+                bodies.append(kind.default_body)
+            elif kind.expires() and cell.sweep_at < item[TIME]:
+                return None
+            else:
+                bodies.append(kind.body_of_entry(cell))
+        return bodies
 
     def _is_new(self, work: Work, item: Item) -> bool:
         """False: the event repeats an id that `unique` has seen. Counts duplicates and late events."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from moneystate.api.fast_path import FastEvent
 from moneystate.api.waits import HELD_EVENTS
 from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.engine.items import KEY, RANK, TIMER_RANK, TOPIC, VALUE, Item
@@ -24,7 +25,8 @@ class Work:
     def __init__(self, key: str, handler: HandlerPlan | None) -> None:
         self.key = key
         self.handler = handler  # None: a sweep
-        self.record: Any = None  # the event's record
+        self.record: Any = None  # the event's record; with `fast`, it is read when its function runs
+        self.fast: FastEvent | None = None  # the event as a fast path has read it
         self.input: InputPlan | None = None  # set for an event
         self.held: Any = None  # of a lookup's reply: what its request holds
         self.timer: TimerPlan | None = None  # set for a timer
@@ -63,6 +65,11 @@ class Preparation:
             return work
         work = Work(key.decode(), plan.handler)
         work.input = plan
+        if plan.fast is not None and earlier is None and not self.holds_events:
+            work.fast = plan.fast.path.read(value)
+            if work.fast is not None:
+                self._announce_fast(work, plan, plan.handler, key)
+                return work
         try:
             if earlier is None:
                 work.record = plan.codec.read_own_body(value, HEADER_BYTES)[0]
@@ -87,6 +94,23 @@ class Preparation:
         if plan.lookup is not None:
             LookupCells(self.cells, self.plan.kinds, plan.lookup, key, record).announce()
         self._add_declared_cells(work, handler.states, key)
+
+    def _announce_fast(self, work: Work, plan: InputPlan, handler: HandlerPlan, key: bytes) -> None:
+        assert work.fast is not None
+        unique, ids, _ = work.fast
+        if plan.seen is not None:
+            work.cell = self.cells.cell(plan.seen, key, b"")
+            work.seen_id = pack_id(unique)
+        n = 0
+        for state in handler.states:
+            if not state.is_map:
+                work.cells.append(self.cells.cell(state.kind, key, b""))
+                continue
+            work.cells.append(None)
+            if state.ids_of is not None:
+                if ids[n]:
+                    self.cells.cell(state.kind, key, ids[n])
+                n += 1
 
     def _of_timer(self, item: Item) -> Work:
         key = item[KEY]

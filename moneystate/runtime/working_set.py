@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from moneystate.engine.state import StateAccess
 from moneystate.runtime import layout
 from moneystate.runtime.cells import Cell, RecordKind, TimerKind
 from moneystate.runtime.seen_page import SeenKind
+
+MOST_WHOLE: Final = 128  # entries; a batch reads a map of fewer at once, instead of searching it key by key
 
 AnyKind = RecordKind | SeenKind | TimerKind
 
@@ -21,6 +25,7 @@ class WorkingSet:
         self.cells: list[Cell] = []  # in the order in which they were asked for
         self.single: dict[AnyKind, dict[bytes, Cell]] = {}  # by owner: the cells without an id
         self.by_id: dict[AnyKind, dict[bytes, dict[bytes, Cell]]] = {}  # by owner and id: the others
+        self.is_whole: dict[AnyKind, bool] = {}  # whether all entries of a kind are here
         self.scanned_prefixes: dict[bytes, list[bytes]] = {}  # by the key of an entry without its id; see `scan`
 
     def cell(self, kind: AnyKind, owner: bytes, id: bytes) -> Cell:
@@ -100,6 +105,11 @@ class WorkingSet:
 
     def scan(self, kind: AnyKind, owner: bytes, wanted: bytes) -> None:
         """Makes a cell for each stored entry of the owner whose key begins with `wanted`."""
+        is_whole = self.is_whole.get(kind)
+        if is_whole is None:
+            is_whole = self.is_whole[kind] = self._read_whole(kind)
+        if is_whole:
+            return
         base = layout.entry_key(kind.prefix, owner)
         done = self.scanned_prefixes.get(base)
         if done is None:
@@ -113,6 +123,17 @@ class WorkingSet:
             if not cell.loaded:
                 cell.load(stored)
         done.append(wanted)
+
+    def _read_whole(self, kind: AnyKind) -> bool:
+        """Reads all entries of a kind, if they are few."""
+        for n, (key, stored) in enumerate(self.state.scan(kind.prefix)):
+            if n == MOST_WHOLE:
+                return False
+            owner, id = layout.owner_and_id(key, len(kind.prefix))
+            cell = self.cell(kind, owner, id)
+            if not cell.loaded:
+                cell.load(stored)
+        return True
 
 
 def _id_of(cell: Cell) -> bytes:

@@ -158,7 +158,7 @@ class User:
     waited: int = 0  # number for the next money that waits; it counts all that has waited
 
 
-@dataclass(frozen=True)
+@dataclass
 class Session:
     country: Annotated[str, ms.personal]
     expires_ms: int

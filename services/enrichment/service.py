@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import moneystate as ms
+from services.enrichment.fast_path import MoneyFastPath
 from services.enrichment.records import (
     ChangeAddressEvent,
     ChangeBirthDateEvent,
@@ -157,6 +158,9 @@ def money(
         waiting.put(id, held)
         ctx.count("waiting")
         ctx.at(session_missing, ctx.now + ctx.rules.session_wait_ms, id)
+
+
+service.fast_path(payments | transactions, enriched, MoneyFastPath)
 
 
 @service.on(session_missing, waiting)

@@ -8,10 +8,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from moneystate.engine.processor import Rejected
 from moneystate.runtime import layout
+from moneystate.runtime.decoder import ServiceDecoder
 from moneystate.runtime.plan import Plan
 from moneystate.testing import Bench
 from moneystate.testing.simulation import Simulation
@@ -31,6 +34,11 @@ from tests.reference import model
 from tests.reference.codec import encode
 from tests.reference.strategies import Case, cases
 
+PAYMENT = {
+    "id": "m1", "userId": "ann", "userSessionId": None, "processedAt": 0, "amount": b"\x01", "currency": "EUR",
+    "openingBalance": b"\x01", "closingBalance": b"\x01", "moneyType": "AAA", "paymentRelatedThing": "x",
+    "isOldMoneyEvent": False,
+}  # fmt: skip
 MANY = settings(max_examples=examples(150), suppress_health_check=list(HealthCheck))
 
 
@@ -202,3 +210,15 @@ def test_a_forgotten_user_leaves_a_proof_and_open_lookups() -> None:
     places = [layout.place_of(key) for key, _ in bench.entries()]
     assert [place.name for place in places if place is not None] == ["forgotten"]
     bench.end()
+
+
+@pytest.mark.parametrize("topic", ["wallet-events", "user-events"])
+@pytest.mark.parametrize("name", ["PaymentEvent", "Heartbeat"])
+def test_a_wrong_time_takes_precedence_over_bytes_behind_the_body(topic: str, name: str) -> None:
+    record = {**PAYMENT, "processedAt": model.LAST_TIME_MS + 1}
+    value = encode(name, record if name == "PaymentEvent" else {"processedAt": record["processedAt"]})
+    decoder = ServiceDecoder(Plan(enrichment.service))
+    for more in (b"", b"\x00"):
+        with pytest.raises(Rejected) as refused:
+            decoder.decode(PLAIN_CODES[topic], value + more)
+        assert refused.value.reason == "malformed"

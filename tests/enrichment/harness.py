@@ -52,12 +52,17 @@ def simulation(
     )
 
 
-def plain_simulation(rules: model.Rules, partitions: Iterable[model.Partition], key_groups: int = 4) -> Simulation:
+def plain_simulation(
+    rules: model.Rules, partitions: Iterable[model.Partition], key_groups: int = 4, with_fast_path: bool = True
+) -> Simulation:
     """The same of the enrichment as a plain service."""
     own = plain.Rules(
         rules.session_ttl_ms, rules.dedup_ttl_ms, rules.session_wait_ms, "topic" if rules.lookup else "none"
     )
     plan = Plan(plain.service, own)
+    if not with_fast_path:
+        for planned in [planned for by_header in plan.inputs.values() for planned in by_header.values()]:
+            planned.fast = None
     return Simulation(
         ServiceDecoder(plan),
         plan.input_topics(),
