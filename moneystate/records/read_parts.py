@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from moneystate.engine.avro import Malformed, read_long, skip_bytes
 from moneystate.records.avro_parts import (
+    INT_MAX,
+    INT_MIN,
     read_count,
     read_double,
     read_exact,
@@ -72,6 +74,14 @@ class BytesPart(Part):
 class LongPart(Part):
     def read(self, buf: bytes, pos: i64) -> tuple[Any, i64]:
         n, after = read_long(buf, pos)
+        return n, after
+
+
+class Int32Part(Part):
+    def read(self, buf: bytes, pos: i64) -> tuple[Any, i64]:
+        n, after = read_long(buf, pos)
+        if not INT_MIN <= n <= INT_MAX:
+            raise Malformed("a number of more than 32 bits")
         return n, after
 
 
@@ -241,11 +251,12 @@ class RecordPart(Part):
 def kind_of(shape: Shape) -> int | None:
     """The kind of a field that a record reads itself; None: its part reads it."""
     if isinstance(shape, Maybe):
-        inner = KINDS.get(shape.inner.kind) if isinstance(shape.inner, Plain) else None
-        return None if inner is None else MAYBE + inner
-    return KINDS.get(shape.kind) if isinstance(shape, Plain) else None
+        inner = kind_of(shape.inner)
+        return None if inner is None or inner >= MAYBE else MAYBE + inner
+    return KINDS.get(shape.kind) if isinstance(shape, Plain) and shape.bits == 64 else None
 
 
+INT32: Final = Int32Part()
 PLAIN: Final[dict[str, Part]] = {
     "string": TextPart(),
     "bytes": BytesPart(),
@@ -259,6 +270,8 @@ PLAIN: Final[dict[str, Part]] = {
 def part_of(shape: Shape, own: bool, made: dict[str, RecordPart]) -> Part:
     """`own`: for values that this program wrote. `made`: the parts of records, by their names."""
     if isinstance(shape, Plain):
+        if shape.bits == 32:
+            return INT32
         return JsonPart(own) if shape.kind == "json" else PLAIN[shape.kind]
     if isinstance(shape, Exact):
         return ExactPart(shape)

@@ -14,6 +14,8 @@ from moneystate.engine.avro import long_bytes, string_bytes
 from moneystate.engine.items import MAX_EVENT_TIME, MIN_EVENT_TIME
 from moneystate.records.avro_parts import (
     BOOLEANS,
+    INT_MAX,
+    INT_MIN,
     SMALL,
     bytes_of,
     double_of,
@@ -23,6 +25,7 @@ from moneystate.records.avro_parts import (
     json_bytes,
     long_of,
     members_of,
+    no_int32,
     no_json,
     symbol_number,
 )
@@ -47,6 +50,13 @@ class PlainPart(Part):
 
     def write(self, value: Any, out: list[bytes]) -> None:
         write_plain(self.kind, value, out)
+
+
+class Int32Part(Part):
+    def write(self, value: Any, out: list[bytes]) -> None:
+        if not INT_MIN <= value <= INT_MAX:
+            no_int32()
+        out.append(long_of(value))
 
 
 class JsonMillisPart(Part):
@@ -191,6 +201,7 @@ def write_bytes(content: bytes, out: list[bytes]) -> None:
     out.append(content)
 
 
+INT32: Final = Int32Part()
 PLAIN: Final[dict[str, Part]] = {
     **{name: PlainPart(kind) for name, kind in KINDS.items()},
     "json": JsonPart(),
@@ -202,6 +213,8 @@ FOR_JSON: Final[dict[str, Part]] = {**PLAIN, MILLIS_KIND: JsonMillisPart(), "dou
 def part_of(shape: Shape, for_json: bool, made: dict[str, RecordPart]) -> Part:
     """`for_json`: refuses what JSON cannot represent. `made`: the parts of records, by their names."""
     if isinstance(shape, Plain):
+        if shape.bits == 32:
+            return INT32
         return FOR_JSON[shape.kind] if for_json else PLAIN[shape.kind]
     if isinstance(shape, Exact):
         return ExactPart(shape)

@@ -8,6 +8,7 @@ from typing import Any
 from moneystate.api.reject import Reject
 from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.engine.deadletter import Letter
+from moneystate.engine.items import END_OF_TIME, NO_TIME
 from moneystate.engine.processor import Convert, Decoded, Read, ReadValue, Rejected
 from moneystate.records.codec import Codec, TrailingBytes
 from moneystate.records.reading import NO_HEADERS, Headers, checked_time, header_time
@@ -113,7 +114,7 @@ class ServiceDecoder:
         if header in self.inputs_by_header:
             other = self.inputs_by_header[header]
             if other.lookup is not None:
-                other.codec.decode(value)
+                _timed(other.codec, value, lambda record: _time(other, record, NO_HEADERS))
                 return Rejected("no_event_time", "a lookup's reply")
             _timed(other.codec, value, lambda record: checked_time(other.time(record)))
             return Rejected("wrong_topic", "the type belongs to another topic")
@@ -149,7 +150,10 @@ def _timed(codec: Codec, value: bytes, time: Callable[[Any], int]) -> tuple[Any,
 def _time(planned: InputPlan, record: Any, headers: Headers) -> int:
     """Raises Malformed."""
     if planned.lookup is not None:  # that of its request, which a timer may have made beyond the last event time
-        return planned.time(record)
+        time_ms = planned.time(record)
+        if not NO_TIME < time_ms < END_OF_TIME:
+            raise Malformed(f"no request has the time {time_ms}")
+        return time_ms
     if planned.time_header:
         return header_time(headers, planned.time_header)
     return checked_time(planned.time(record))

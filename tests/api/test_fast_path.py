@@ -18,9 +18,8 @@ from moneystate.testing import Bench
 from moneystate.testing.simulation import Simulation
 from services.enrichment import service as enrichment
 from services.enrichment.fast_path import MoneyFastPath
-from tests.api.test_plain_enrichment import MANY, interleaved, without_lookups
-from tests.enrichment.harness import PLAIN_CODES, cut, inputs, plain_simulation
-from tests.enrichment.test_equals_model import any_cuts
+from tests.enrichment.harness import cut, simulation
+from tests.enrichment.test_equals_model import SLOW_IS_FINE, any_cuts, interleaved
 from tests.reference.strategies import Case, cases
 
 S = 1_000
@@ -160,12 +159,13 @@ def test_wrong_declarations_are_refused() -> None:
         ms.Service("other").fast_path(asked, told, Tells)
 
 
-@MANY
+@SLOW_IS_FINE
 @given(cases(least_ms=1), st.integers(0, 2**32), any_cuts, st.booleans())
 def test_the_enrichment_is_the_same_without_it(case: Case, seed: int, ends: list[int], drain: bool) -> None:
-    case = without_lookups(case)
-    records = inputs(interleaved(case.records, seed), PLAIN_CODES)
-    sims = [plain_simulation(case.rules, case.partitions, with_fast_path=given) for given in (True, False)]
+    records = interleaved(case, seed)
+    replies = [("session-lookup-results", r.partition) for r in case.replies]
+    places = [*case.partitions, *dict.fromkeys(replies)]
+    sims = [simulation(case.rules, places, with_fast_path=given) for given in (True, False)]
     for sim in sims:
         for batch in cut(records, [end % (len(records) + 1) for end in ends]):
             sim.batch(batch)

@@ -21,10 +21,11 @@ from moneystate.savepoint.facts import facts
 from moneystate.savepoint.fingerprint import Fingerprint, of_facts
 from moneystate.testing.run import Run
 from moneystate.testing.simulation import Input, Simulation
-from services.enrichment.job import enrichment_job
-from services.enrichment.rules import Rules as EnrichmentRules
 from tests.api.services.parcels import Ordered, Priced, Scanned
-from tests.enrichment.harness import CODES, inputs, simulation
+from tests.enrichment.harness import inputs, simulation
+from tests.enrichment.jobs import Rules as EnrichmentRules
+from tests.enrichment.jobs import enrichment_job
+from tests.enrichment.topics import CODES
 from tests.reference.model import Rules
 from tests.workloads.workload_log import workload_log
 

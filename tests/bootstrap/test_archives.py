@@ -19,7 +19,7 @@ from moneystate.savepoint.format import Savepoint
 from moneystate.testing.simulation import Input
 from services.enrichment.rules import Rules
 from tests.bootstrap.harness import NAMES, bootstrap, write_archive
-from tests.enrichment.harness import inputs
+from tests.enrichment.by_hand import inputs
 from tests.job.harness import small_workload
 
 RULES = Rules()

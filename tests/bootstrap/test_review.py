@@ -14,7 +14,7 @@ from services.enrichment.job import enrichment_job
 from services.enrichment.rules import Rules
 from services.enrichment.state_model import STATE
 from tests.bootstrap.harness import Here, bootstrap, write_archive
-from tests.enrichment.harness import inputs
+from tests.enrichment.by_hand import inputs
 from tests.job.harness import small_workload
 
 

@@ -18,7 +18,7 @@ from moneystate.savepoint.facts import entry_facts
 from services.enrichment.state import owner_of
 from services.enrichment.state_model import STATE
 from tests.chaos.schedule import Schedule
-from tests.enrichment.harness import inputs, simulation
+from tests.enrichment.by_hand import inputs, simulation
 from tests.job.harness import DEAD_LETTERS, ENRICHED, letters, model_values_by_user, values_by_user
 from tests.reference import model
 from tests.reference.model import LogRecord

@@ -1,19 +1,11 @@
-"""Small stories told to the enrichment in memory, written by hand or plain: what is sent, and what came of it."""
+"""Small stories told to the enrichment in memory: what is sent, and what came of it."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from services.enrichment import topics
-from tests.enrichment.harness import (
-    CODES,
-    PLAIN_CODES,
-    inputs,
-    leftovers,
-    plain_leftovers,
-    plain_simulation,
-    simulation,
-)
+from tests.enrichment import topics
+from tests.enrichment.harness import inputs, leftovers, simulation
 from tests.reference import codec
 from tests.reference.builder import LogBuilder, ms
 from tests.reference.model import LOOKUP_RESULTS, Rules
@@ -33,20 +25,16 @@ LONG_AFTER = 10_000.0
 class Story(LogBuilder):
     """A log that is played in batches: `play` sends what was appended since the last time."""
 
-    def __init__(self, rules: Rules = RULES, plain: bool = False) -> None:
-        """`plain`: told to the plain service in place of the processor that is written by hand."""
+    def __init__(self, rules: Rules = RULES) -> None:
         super().__init__()
-        self.plain = plain
-        places = [*self.partitions, (LOOKUP_RESULTS, 0)]
-        self.sim = plain_simulation(rules, places) if plain else simulation(rules, places)
+        self.sim = simulation(rules, [*self.partitions, (LOOKUP_RESULTS, 0)])
         self.sent = 0
 
     def play(self, until: float | None = None, drain: bool = False) -> None:
         """One batch; with heartbeats, so that all before `until` is processed."""
         if until is not None:
             self.beats(until + 10)
-        codes = PLAIN_CODES if self.plain else CODES
-        self.sim.batch(inputs(self.records[self.sent :], codes), drain=drain)
+        self.sim.batch(inputs(self.records[self.sent :]), drain=drain)
         self.sent = len(self.records)
 
     def values(self) -> list[dict[str, Any]]:
@@ -70,7 +58,7 @@ class Story(LogBuilder):
 
     def left(self) -> dict[str, int]:
         """What is left in state that is to be removed some day."""
-        return plain_leftovers(self.sim) if self.plain else leftovers(self.sim)
+        return leftovers(self.sim)
 
     def count(self, name: str) -> int:
         return self.sim.counts.get(name, 0)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from services.enrichment.state import decode_forgotten
+from moneystate.runtime import layout
+from moneystate.runtime.cells import decode_entry
+from tests.enrichment import topics
 from tests.enrichment.stories import LONG_AFTER, RULES, Story
 from tests.reference.builder import ms
 from tests.reference.model import USER
@@ -16,33 +18,42 @@ def forget(story: Story, time_s: float, user: str = "ann") -> None:
 
 def entries(story: Story, user: str = "ann") -> dict[bytes, bytes]:
     """All entries of a user, buffered events left out."""
-    name = user.encode()
-    return {k: v for state in story.sim.states for k, v in state.entries.items() if k[1:].startswith(name)}
+    everything = {k: v for state in story.sim.states for k, v in state.entries.items()}
+    return {k: v for k, v in everything.items() if layout.owner_of(k) == user.encode()}
 
 
-def test_nothing_of_the_user_is_left_but_the_proof(by_hand: Story) -> None:
-    by_hand.address("FI", 1)
-    by_hand.birth("1990", 2)
-    by_hand.session("s", 3)
-    by_hand.money("m1", 5, "s")
-    forget(by_hand, 10)
-    by_hand.play(30)
-    assert list(entries(by_hand)) == [b"fann"]
-    proof = decode_forgotten(entries(by_hand)[b"fann"])
-    assert (proof.request, proof.requested_by, proof.forgotten_at) == (b"r10", b"ops", ms(10))
-    assert by_hand.count("forgotten") == 1
+def names(story: Story, user: str = "ann") -> list[str]:
+    """The names of a user's states with entries."""
+    places = [layout.place_of(key) for key in entries(story, user)]
+    return sorted({place.name for place in places if place is not None})
 
 
-def test_the_changelog_gets_the_tombstones_and_the_proof(by_hand: Story) -> None:
-    by_hand.address("FI", 1)
-    by_hand.money("m1", 2, "never")
-    by_hand.play(15)
-    by_hand.sim.changes.clear()
-    forget(by_hand, 17)
-    by_hand.play(30)
-    changes = dict(by_hand.sim.changes)
-    assert {key[:1] for key, value in changes.items() if value is None} == {b"u", b"w"}
-    assert changes[b"fann"] is not None
+def test_nothing_of_the_user_is_left_but_the_proof(story: Story) -> None:
+    story.address("FI", 1)
+    story.birth("1990", 2)
+    story.session("s", 3)
+    story.money("m1", 5, "s")
+    forget(story, 10)
+    story.play(30)
+    ((key, stored),) = entries(story).items()
+    proof = decode_entry(topics.PLAN.kinds["forgotten"], stored).value
+    assert layout.owner_of(key) == b"ann"
+    assert (proof.request_id, proof.requested_by, proof.at) == ("r10", "ops", ms(10))
+    assert story.count("forgotten") == 1
+
+
+def test_the_changelog_gets_the_tombstones_and_the_proof(story: Story) -> None:
+    story.address("FI", 1)
+    story.money("m1", 2, "never")
+    story.play(15)
+    story.sim.changes.clear()
+    forget(story, 17)
+    story.play(30)
+    changes = dict(story.sim.changes)
+    gone = {layout.place_of(key) for key, value in changes.items() if value is None}
+    assert {place.name for place in gone if place is not None} >= {"user", "waiting"}
+    remaining = {layout.place_of(key) for key, value in changes.items() if value is not None}
+    assert {place.name for place in remaining if place is not None} == {"forgotten"}
 
 
 def test_every_page_of_a_large_user_goes() -> None:
@@ -50,10 +61,10 @@ def test_every_page_of_a_large_user_goes() -> None:
     for n in range(1_000):
         story.money(f"money-{n:06}", n / 100, moneyType=f"type-{n}")
     story.play(15)
-    assert sum(key[:1] == b"p" for key in entries(story)) >= 8
+    assert sum(key[:1] == layout.SEEN for key in entries(story)) >= 8
     forget(story, 17)
     story.play(30)
-    assert list(entries(story)) == [b"fann"]
+    assert names(story) == ["forgotten"]
 
 
 def test_money_that_waits_for_its_session_is_put_out_without_what_was_known(story: Story) -> None:
@@ -86,25 +97,25 @@ def test_a_lookup_under_way_gives_the_same_whenever_its_reply_is_read(reply_firs
         story.play()
     assert story.out() == [("m1", "LOOKED_UP")]
     assert story.values()[0]["userInfo"] == {"birthYear": None, "residentCountryCode": "FI"}
-    assert list(entries(story)) == [b"fann"]
+    assert names(story) == ["forgotten"]
 
 
-def test_a_user_who_comes_again_is_new_and_the_proof_stays(by_hand: Story) -> None:
-    by_hand.address("FI", 1)
-    by_hand.money("m1", 5)
-    forget(by_hand, 10)
-    by_hand.money("m1", 12)
-    by_hand.play(30)
-    assert [(v["userInfo"] is None, v["firstOccurrence"]) for v in by_hand.values()] == [(False, True), (True, True)]
-    assert sorted(entries(by_hand)) == [b"fann", b"uann"]
+def test_a_user_who_comes_again_is_new_and_the_proof_stays(story: Story) -> None:
+    story.address("FI", 1)
+    story.money("m1", 5)
+    forget(story, 10)
+    story.money("m1", 12)
+    story.play(30)
+    assert [(v["userInfo"] is None, v["firstOccurrence"]) for v in story.values()] == [(False, True), (True, True)]
+    assert names(story) == ["forgotten", "user", "wallet-events"]
 
 
-def test_others_keep_what_they_have(by_hand: Story) -> None:
-    by_hand.address("FI", 1)
-    by_hand.address("ES", 1, user="bob")
-    forget(by_hand, 10)
-    by_hand.play(30)
-    assert sorted(entries(by_hand, "bob")) == [b"ubob"]
+def test_others_keep_what_they_have(story: Story) -> None:
+    story.address("FI", 1)
+    story.address("ES", 1, user="bob")
+    forget(story, 10)
+    story.play(30)
+    assert names(story, "bob") == ["user"]
 
 
 def test_an_earlier_sweep_of_a_forgotten_user_does_nothing(story: Story) -> None:
@@ -112,12 +123,3 @@ def test_an_earlier_sweep_of_a_forgotten_user_does_nothing(story: Story) -> None
     forget(story, 10)
     story.play(LONG_AFTER)
     assert story.left() == {}
-
-
-def test_the_oldest_wait_is_known_and_ends_with_it(by_hand: Story) -> None:
-    by_hand.money("m1", 25, "s")
-    by_hand.play(40)
-    assert by_hand.sim.oldest == ms(20)
-    by_hand.session("s", 45)
-    by_hand.play(60)
-    assert by_hand.sim.oldest is None

@@ -5,7 +5,8 @@ Times are seconds after the start. The bound is 10 s, so heartbeats at 110 let e
 
 from __future__ import annotations
 
-from services.enrichment import topics
+from moneystate.runtime import layout
+from tests.enrichment import topics
 from tests.enrichment.harness import dead_letters
 from tests.enrichment.stories import LONG_AFTER, RULES, Story
 from tests.reference import codec
@@ -305,18 +306,18 @@ def test_a_user_with_nothing_left_is_gone(story: Story) -> None:
     assert [key for state in story.sim.states for key in state.entries if key != b"c"] == []
 
 
-def test_every_changed_entry_or_its_removal_is_in_the_changes(by_hand: Story) -> None:
-    by_hand.session("s", 0)
-    by_hand.money("m1", 2, "never")
-    by_hand.play(5)
-    by_hand.play(LONG_AFTER)
+def test_every_changed_entry_or_its_removal_is_in_the_changes(story: Story) -> None:
+    story.session("s", 0)
+    story.money("m1", 2, "never")
+    story.play(5)
+    story.play(LONG_AFTER)
     from_changes: dict[bytes, bytes] = {}
-    for key, value in by_hand.sim.changes:
+    for key, value in story.sim.changes:
         if value is None:
             from_changes.pop(key)
         else:
             from_changes[key] = value
-    mine = {k: v for state in by_hand.sim.states for k, v in state.entries.items() if k[:1] in (b"u", b"p", b"w")}
+    mine = {k: v for state in story.sim.states for k, v in state.entries.items() if k[:1] in layout.KINDS}
     assert from_changes == mine
 
 

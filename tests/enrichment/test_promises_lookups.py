@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.enrichment import topics
+from tests.enrichment import topics
 from tests.enrichment.stories import LONG_AFTER, WITHOUT_LOOKUP, Story
 from tests.reference import codec
 from tests.reference.builder import ms

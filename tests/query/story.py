@@ -9,7 +9,7 @@ from moneystate.engine.keygroup import key_group_of
 from moneystate.engine.processor import Change
 from moneystate.testing.simulation import Simulation
 from services.enrichment import topics
-from tests.enrichment.harness import inputs, simulation
+from tests.enrichment.by_hand import inputs, simulation
 from tests.kafka.logs import FLUSH_S, Cluster
 from tests.reference.builder import LogBuilder
 from tests.reference.model import Rules

@@ -10,7 +10,7 @@ from moneystate.testing.simulation import Simulation
 from services.enrichment.replica import decode
 from services.enrichment.replica.model import UserView
 from services.enrichment.replica.replica_model import REPLICA
-from tests.enrichment.harness import inputs, simulation
+from tests.enrichment.by_hand import inputs, simulation
 from tests.kafka.logs import Cluster
 from tests.reference.model import Rules
 from tests.replica.changelog import GROUPS, Replica, Writer

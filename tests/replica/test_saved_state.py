@@ -22,7 +22,7 @@ from moneystate.serving.savepoint import saved_state
 from moneystate.testing.simulation import Simulation
 from services.enrichment.replica.replica_model import REPLICA
 from state_tools.changelog_position import changelog_position
-from tests.enrichment.harness import inputs, simulation
+from tests.enrichment.by_hand import inputs, simulation
 from tests.kafka.logs import Cluster
 from tests.reference.model import Rules
 from tests.replica.changelog import GROUPS, Replica, Writer

@@ -20,7 +20,7 @@ from services.enrichment.rules import Rules
 from services.enrichment.state_model import STATE
 from services.enrichment.topics import USER_EVENTS, WALLET_EVENTS
 from state_tools.replay import compared, complete_keys, digest_of, drained
-from tests.enrichment.harness import inputs, simulation
+from tests.enrichment.by_hand import inputs, simulation
 from tests.reference import model
 from tests.workloads.workload_log import workload_log
 

@@ -13,8 +13,7 @@ from moneystate.testing.simulation import Simulation
 from services.enrichment.migrations import down
 from services.enrichment.state_model import STATE
 from tests.budget import examples
-from tests.enrichment.harness import cut, enriched, requests, simulation
-from tests.enrichment.test_equals_model import any_cuts, interleaved, run_case
+from tests.enrichment.by_hand import any_cuts, cut, enriched, interleaved, requests, run_case, simulation
 from tests.reference.strategies import Case, cases
 
 SLOW_IS_FINE = settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
