@@ -23,7 +23,7 @@ class FastPath(Protocol):
         with the schema of the input's record."""
         ...
 
-    def answer(self, value: bytes, parts: Any, now: int, states: Sequence[bytes | None]) -> bytes | None:
+    def answer(self, parts: Any, now: int, states: Sequence[bytes | None]) -> bytes | None:
         """Returns the output's record with the key of the event, in single-object encoded Avro. None: the fast path
         declines.
 

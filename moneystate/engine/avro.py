@@ -63,11 +63,12 @@ def string_bytes(value: bytes) -> bytes:
     return long_bytes(n) + value
 
 
+ONE_BYTE: Final[list[bytes]] = [bytes([n]) for n in range(128)]
+MORE: Final[list[bytes]] = [bytes([n | 0x80]) for n in range(128)]  # seven bits, with more behind them
 MIN_PAIRED: Final = -(1 << 55)
 # Two groups of seven bits, as bytes: with more groups behind them, and as the last ones.
-PAIRS: Final[list[bytes]] = [bytes([n & 0x7F | 0x80, n >> 7 | 0x80]) for n in range(1 << 14)]
-LAST_PAIR: Final[list[bytes]] = [bytes([n] if n < 0x80 else [n & 0x7F | 0x80, n >> 7]) for n in range(1 << 14)]
-ONE_BYTE: Final[list[bytes]] = [bytes([n]) for n in range(128)]
+PAIRS: Final[list[bytes]] = [low + high for high in MORE for low in MORE]
+LAST_PAIR: Final[list[bytes]] = ONE_BYTE + [low + high for high in ONE_BYTE[1:] for low in MORE]
 SHORT_LENGTHS: Final[list[bytes]] = [bytes([n << 1]) for n in range(64)]
 
 

@@ -50,8 +50,7 @@ class Codec:
     def decode(self, value: bytes) -> Any:
         """Decodes a value with header. Raises Malformed."""
         record, end = self.read_body(value, HEADER_BYTES)
-        if end != len(value):
-            raise TrailingBytes(f"{len(value) - end} bytes after the body")
+        check_end(value, end)
         return record
 
     def read_body(self, value: bytes, pos: int) -> tuple[Any, int]:
@@ -129,3 +128,9 @@ class Codec:
 
 class TrailingBytes(Malformed):
     """There are bytes after the body."""
+
+
+def check_end(value: bytes, end: int) -> None:
+    """Raises TrailingBytes unless a value ends with its body."""
+    if end != len(value):
+        raise TrailingBytes(f"{len(value) - end} bytes after the body")

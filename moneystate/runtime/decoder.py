@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from moneystate.api.reject import Reject
@@ -10,7 +10,7 @@ from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.engine.deadletter import Letter
 from moneystate.engine.items import END_OF_TIME, NO_TIME
 from moneystate.engine.processor import Convert, Decoded, Read, ReadValue, Rejected
-from moneystate.records.codec import Codec, TrailingBytes
+from moneystate.records.codec import Codec, TrailingBytes, check_end
 from moneystate.records.reading import NO_HEADERS, Headers, checked_time, header_time
 from moneystate.runtime.failures import EXCEPTION, line_of
 from moneystate.runtime.json_topic import AVRO, DEBEZIUM, JSON, JsonTopic
@@ -77,11 +77,16 @@ class ServiceDecoder:
                 return scanned
         try:
             if planned is not None:
-                record, time = _timed(planned.codec, value, lambda record: _time(planned, record, headers))
+                record, end = planned.codec.read_body(value, HEADER_BYTES)
+                time = _time(planned, record, headers)  # a wrong one takes precedence over bytes behind the body
+                check_end(value, end)
                 canonical = planned.codec.encode(record) if planned.codec.has_json else value
                 return canonical, time, self._key(planned, record, headers)
             if header == self.plan.heartbeat.header:
-                return value, _timed(self.plan.heartbeat, value, lambda mark: checked_time(mark.processed_at))[1], None
+                mark, end = self.plan.heartbeat.read_body(value, HEADER_BYTES)
+                time = checked_time(mark.processed_at)
+                check_end(value, end)
+                return value, time, None
             raise self._unexpected_type(header, value)
         except Malformed as e:
             raise Rejected("trailing_bytes" if isinstance(e, TrailingBytes) else "malformed", str(e)) from None
@@ -113,10 +118,12 @@ class ServiceDecoder:
         invalid: this reason takes precedence."""
         if header in self.inputs_by_header:
             other = self.inputs_by_header[header]
+            record, end = other.codec.read_body(value, HEADER_BYTES)
+            time = _request_time if other.lookup is not None else checked_time
+            time(other.time(record))
+            check_end(value, end)
             if other.lookup is not None:
-                _timed(other.codec, value, lambda record: _time(other, record, NO_HEADERS))
                 return Rejected("no_event_time", "a lookup's reply")
-            _timed(other.codec, value, lambda record: checked_time(other.time(record)))
             return Rejected("wrong_topic", "the type belongs to another topic")
         if header in self.outputs_by_header:
             self.outputs_by_header[header].decode(value)
@@ -138,22 +145,17 @@ class JsonValues:
         return self.decoder.decode_read(self.code, canonical, codec, record)
 
 
-def _timed(codec: Codec, value: bytes, time: Callable[[Any], int]) -> tuple[Any, int]:
-    """A whole value's record and time. A wrong time takes precedence over bytes behind the body. Raises Malformed."""
-    record, end = codec.read_body(value, HEADER_BYTES)
-    time_ms = time(record)
-    if end != len(value):
-        raise TrailingBytes(f"{len(value) - end} bytes after the body")
-    return record, time_ms
+def _request_time(time_ms: int) -> int:
+    """The time of a lookup's request, which a timer may have made beyond the last event time. Raises Malformed."""
+    if not NO_TIME < time_ms < END_OF_TIME:
+        raise Malformed(f"no request has the time {time_ms}")
+    return time_ms
 
 
 def _time(planned: InputPlan, record: Any, headers: Headers) -> int:
     """Raises Malformed."""
-    if planned.lookup is not None:  # that of its request, which a timer may have made beyond the last event time
-        time_ms = planned.time(record)
-        if not NO_TIME < time_ms < END_OF_TIME:
-            raise Malformed(f"no request has the time {time_ms}")
-        return time_ms
+    if planned.lookup is not None:
+        return _request_time(planned.time(record))
     if planned.time_header:
         return header_time(headers, planned.time_header)
     return checked_time(planned.time(record))

@@ -60,13 +60,6 @@ def owner_of(key: bytes) -> bytes | None:
     return None if place is None else place.owner
 
 
-def owner_and_id(key: bytes, prefix_bytes: int) -> tuple[bytes, bytes]:
-    """The owner and id of an entry whose key has a prefix of this length."""
-    start = prefix_bytes + 2
-    end = start + int.from_bytes(key[prefix_bytes:start], "big")
-    return key[start:end], key[end:]
-
-
 def timer_value(prefix: bytes, id: bytes) -> bytes:
     """The value of a timer in the buffer: the key of its entry, without the owner."""
     return prefix + id

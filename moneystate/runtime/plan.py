@@ -429,9 +429,8 @@ class Plan:
         planned = self.inputs[self.codes[declared.topic]][self.codecs[declared.record].header]
         if handler.waits or planned.rows is not None or any(state.table is not None for state in handler.states):
             self.service.fail(f"fast_path: {declared!r} needs rows of tables.", "leave out the fast path.")
-        states = [None if state.is_map and state.ids_of is None else state for state in handler.states]
         output = self.outputs[fast.output]
-        planned.fast = FastPathPlan(fast.path(output.codec.header), output, states)
+        planned.fast = FastPathPlan(fast.path(output.codec.header), output)
 
     def _wait(self, wait: WaitsFor, source: Any, handler: Handler) -> WaitPlan:
         if not isinstance(source, Input) or not source.ordered or source.table is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from moneystate.api.fast_path import FastPath
 from moneystate.api.handles import Input, Output
 from moneystate.records.codec import Codec
 from moneystate.records.reading import Key, KeyReader, Time, elsewhere, time_reader
@@ -42,12 +43,11 @@ class HandlerPlan:
 
 
 class FastPathPlan:
-    """A fast path, with what it emits to and what it reads. In `states` an undeclared map is None."""
+    """A fast path, with what it emits to."""
 
-    def __init__(self, path: Any, output: OutputPlan, states: list[StatePlan | None]) -> None:
+    def __init__(self, path: FastPath, output: OutputPlan) -> None:
         self.path = path
         self.output = output
-        self.states = states
 
 
 class InputPlan:

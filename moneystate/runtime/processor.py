@@ -33,12 +33,12 @@ from moneystate.engine.processor import Change
 from moneystate.engine.state import StateAccess
 from moneystate.errors import StepError
 from moneystate.runtime import layout
-from moneystate.runtime.cells import Cell, RecordKind, decode_entry, setting_of
+from moneystate.runtime.cells import NEVER, Cell, RecordKind, decode_entry, setting_of
 from moneystate.runtime.current_step import CurrentStep
 from moneystate.runtime.failures import EXCEPTION, failure
 from moneystate.runtime.lookup_steps import at_request
 from moneystate.runtime.plan import Plan
-from moneystate.runtime.plan_parts import FastPathPlan, HandlerPlan
+from moneystate.runtime.plan_parts import HandlerPlan
 from moneystate.runtime.seen_page import SeenKind
 from moneystate.runtime.table_copies import TableCopies
 from moneystate.runtime.unavailable import UNAVAILABLE_VALUE, KeptRows
@@ -251,37 +251,27 @@ class ServiceProcessor:
         assert work.fast is not None
         fast = work.input.fast
         assert fast is not None
-        _, ids, parts = work.fast
-        value = own_value(item[VALUE])
-        bodies = self._bodies(fast, ids, item)
-        record = None if bodies is None else fast.path.answer(value, parts, item[TIME], bodies)
+        bodies = self._bodies(work.fast_cells, item[TIME])
+        record = None if bodies is None else fast.path.answer(work.fast[2], item[TIME], bodies)
         if record is not None and self.current.emission.emit_encoded(fast.output, record):
             return True
-        work.record = work.input.codec.read_own_body(value, HEADER_BYTES)[0]
+        work.record = work.input.codec.read_own_body(own_value(item[VALUE]), HEADER_BYTES)[0]
         return False
 
-    def _bodies(self, fast: FastPathPlan, ids: list[bytes], item: Item) -> list[bytes | None] | None:
-        """What a fast path reads. None: the step has to schedule the sweep of an entry."""
+    def _bodies(self, cells: list[Cell | None], now: int) -> list[bytes | None] | None:
+        """What a fast path reads. None: the step has to schedule the sweep of an entry, or to remove it."""
         bodies: list[bytes | None] = []
-        n = 0
-        for state in fast.states:
-            if state is None:
+        for cell in cells:
+            if cell is None:
+                bodies.append(None)
                 continue
-            id = b""
-            if state.is_map:
-                id = ids[n]
-                n += 1
-                if not id:
-                    bodies.append(None)
-                    continue
-            kind = state.kind
-            cell = self.cells.cell(kind, item[KEY], id)
-            if not self.cells.exists(cell, item[TIME]):
-                bodies.append(kind.default_body)
-            elif kind.expires() and cell.sweep_at < item[TIME]:
+            kind = cell.kind
+            assert isinstance(kind, RecordKind)
+            is_stored = self.cells.exists(cell, NEVER)  # even if it has expired
+            if is_stored and kind.expires() and self.changes.has_no_sweep(cell):
                 return None
-            else:
-                bodies.append(kind.body_of_entry(cell))
+            is_there = is_stored and not cell.has_expired(now)
+            bodies.append(kind.body_of_entry(cell) if is_there else kind.default_body)
         return bodies
 
     def _is_new(self, work: Work, item: Item) -> bool:

@@ -76,13 +76,13 @@ class StepChanges:
     def mark_written(self, cell: Cell) -> None:
         """Restarts the TTL of an entry, and makes sure that a sweep is scheduled."""
         cell.changed_at = self.item[TIME]
-        if cell.kind.expires() and self._has_no_sweep(cell):
+        if cell.kind.expires() and self.has_no_sweep(cell):
             self.schedule_sweep(cell, cell.changed_at)
 
     def begin_ttl(self, cell: Cell) -> None:
         """Schedules the sweep of an entry that was stored without TTL, or removes it if it has expired. Without
         the time of its last change, its TTL begins now."""
-        if cell.kind.ttl_ms == NO_TTL or not self._has_no_sweep(cell):
+        if cell.kind.ttl_ms == NO_TTL or not self.has_no_sweep(cell):
             return
         self.cells.decode(cell)
         if cell.value is None:
@@ -95,7 +95,7 @@ class StepChanges:
             cell.changed_at = self.item[TIME]
         self.schedule_sweep(cell, cell.changed_at)
 
-    def _has_no_sweep(self, cell: Cell) -> bool:
+    def has_no_sweep(self, cell: Cell) -> bool:
         """A sweep of the past found no TTL: otherwise it would have removed the entry, or set another one."""
         return cell.sweep_at < self.item[TIME]
 

@@ -27,6 +27,7 @@ class Work:
         self.handler = handler  # None: a sweep
         self.record: Any = None  # the event's record; with `fast`, it is read when its function runs
         self.fast: FastEvent | None = None  # the event as a fast path has read it
+        self.fast_cells: list[Cell | None] = []  # what it reads; None: the event has no id for the map
         self.input: InputPlan | None = None  # set for an event
         self.held: Any = None  # of a lookup's reply: what its request holds
         self.timer: TimerPlan | None = None  # set for a timer
@@ -101,16 +102,17 @@ class Preparation:
         if plan.seen is not None:
             work.cell = self.cells.cell(plan.seen, key, b"")
             work.seen_id = pack_id(unique)
-        n = 0
+        left = iter(ids)
         for state in handler.states:
             if not state.is_map:
-                work.cells.append(self.cells.cell(state.kind, key, b""))
+                cell = self.cells.cell(state.kind, key, b"")
+                work.cells.append(cell)
+                work.fast_cells.append(cell)
                 continue
             work.cells.append(None)
             if state.ids_of is not None:
-                if ids[n]:
-                    self.cells.cell(state.kind, key, ids[n])
-                n += 1
+                id = next(left)
+                work.fast_cells.append(self.cells.cell(state.kind, key, id) if id else None)
 
     def _of_timer(self, item: Item) -> Work:
         key = item[KEY]

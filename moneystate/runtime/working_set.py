@@ -119,9 +119,7 @@ class WorkingSet:
                 return
         skip = len(base)
         for key, stored in self.state.scan(wanted):
-            cell = self.cell(kind, owner, key[skip:])
-            if not cell.loaded:
-                cell.load(stored)
+            self._take(kind, owner, key[skip:], stored)
         done.append(wanted)
 
     def _read_whole(self, kind: AnyKind) -> bool:
@@ -129,11 +127,15 @@ class WorkingSet:
         for n, (key, stored) in enumerate(self.state.scan(kind.prefix)):
             if n == MOST_WHOLE:
                 return False
-            owner, id = layout.owner_and_id(key, len(kind.prefix))
-            cell = self.cell(kind, owner, id)
-            if not cell.loaded:
-                cell.load(stored)
+            place = layout.place_of(key)
+            assert place is not None
+            self._take(kind, place.owner, place.id, stored)
         return True
+
+    def _take(self, kind: AnyKind, owner: bytes, id: bytes, stored: bytes) -> None:
+        cell = self.cell(kind, owner, id)
+        if not cell.loaded:
+            cell.load(stored)
 
 
 def _id_of(cell: Cell) -> bytes:

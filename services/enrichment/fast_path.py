@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from moneystate.api.fast_path import FastEvent
 from moneystate.engine.avro import HEADER_BYTES, read_long, skip_bytes
 
 if TYPE_CHECKING:  # a package for development only
@@ -35,7 +36,7 @@ class MoneyFastPath:
     def __init__(self, enriched: bytes) -> None:
         self.enriched = enriched  # the header of MoneyEnriched
 
-    def read(self, value: bytes) -> tuple[bytes, list[bytes], Any] | None:
+    def read(self, value: bytes) -> FastEvent | None:
         """Declines old money, and what is not encoded in the shortest way: a copy would differ from a new encoding."""
         pos: i64 = HEADER_BYTES
         end = text_end(value, pos)
@@ -76,7 +77,7 @@ class MoneyFastPath:
             return None
         return id, ids, Parts(before, value[start:type_end], has_session, value[pos:type_end])
 
-    def answer(self, value: bytes, parts: Any, now: int, states: Sequence[bytes | None]) -> bytes | None:
+    def answer(self, parts: Any, now: int, states: Sequence[bytes | None]) -> bytes | None:
         """`states`: the user and the session."""
         money: Parts = parts
         user = states[0]

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moneystate as ms
+from moneystate.api.fast_path import FastEvent
 from moneystate.engine.avro import HEADER_BYTES, read_bytes, read_long
 from moneystate.errors import ServiceError
 from moneystate.runtime.plan import Plan
@@ -18,8 +19,10 @@ from moneystate.testing import Bench
 from moneystate.testing.simulation import Simulation
 from services.enrichment import service as enrichment
 from services.enrichment.fast_path import MoneyFastPath
-from tests.enrichment.harness import cut, simulation
-from tests.enrichment.test_equals_model import SLOW_IS_FINE, any_cuts, interleaved
+from tests.api.handover import handed_over
+from tests.budget import examples
+from tests.enrichment.harness import any_cuts, cut, interleaved, simulation
+from tests.enrichment.test_equals_model import SLOW_IS_FINE
 from tests.reference.strategies import Case, cases
 
 S = 1_000
@@ -56,29 +59,38 @@ class Tells:
         self.header = header
         self.seen: list[tuple[bytes, int, list[bytes | None]]] = []
 
-    def read(self, value: bytes) -> tuple[bytes, list[bytes], Any] | None:
+    def read(self, value: bytes) -> FastEvent | None:
         _, end = read_bytes(value, HEADER_BYTES)
         id, pos = read_bytes(value, end)
         return None if id == b"declined" else (id, [id], value[HEADER_BYTES:pos])
 
-    def answer(self, value: bytes, parts: Any, now: int, states: Sequence[bytes | None]) -> bytes | None:
+    def answer(self, parts: Any, now: int, states: Sequence[bytes | None]) -> bytes | None:
         self.seen.append((parts, now, list(states)))
         noted = states[1]
         return None if noted is None else self.header + parts + noted
 
 
-def made(format: str = "avro") -> tuple[ms.Service[None], list[Tells], ms.Output[Told], list[str]]:
+@dataclass(frozen=True)
+class Rules:
+    keep_ms: int = 60 * S
+
+
+def keep(rules: Rules) -> int:
+    return rules.keep_ms
+
+
+def made(format: str = "avro") -> tuple[ms.Service[Rules], list[Tells], ms.Output[Told], list[str]]:
     """A service, its fast paths, its output, and the ids that its function saw."""
-    service = ms.Service("telling")
+    service = ms.Service("telling", rules=Rules())
     asked = service.input("asked", Asked, key="key", time="at", unique="id", within_ms=5 * S)
     told = service.output("told", Told, key="key", format=format)
     sums = service.value("sums", Sum)
-    notes = service.map("notes", Noted, ttl_ms=60 * S)
+    notes = service.map("notes", Noted, ttl_ms=keep)
     paths: list[Tells] = []
     called: list[str] = []
 
     @service.on(asked, sums, notes.at("id"))
-    def tell(ctx: ms.Context[None], e: Asked, total: Sum, notes: ms.Entries[Noted]) -> None:
+    def tell(ctx: ms.Context[Rules], e: Asked, total: Sum, notes: ms.Entries[Noted]) -> None:
         called.append(e.id)
         note = notes.get(e.id)
         if note is None:
@@ -131,6 +143,20 @@ def test_an_expired_entry_is_none() -> None:
     assert path.seen[1][2][1] is None
 
 
+@pytest.mark.parametrize("later", [10, 60])
+def test_an_entry_without_a_sweep_takes_the_function(later: int) -> None:
+    """It schedules the sweep, or removes the entry."""
+    service, paths, told, called = made()
+    before = Bench(service, rules=Rules(keep_ms=0), bound_ms=0, key_groups=1)
+    before.send(Asked("a", "x", 0))
+    bench = handed_over(before, service, bound_ms=0)
+    bench.send(Asked("a", "x", later * S))
+    bench.advance(1 * S)
+    assert [record.text for record in bench.out(told)] == (["note 1"] if later < 60 else ["note 2"])
+    assert called == ["x", "x"]
+    assert [len(path.seen) for path in paths if path.seen] == [1]  # the event before
+
+
 def test_a_json_output_takes_the_function() -> None:
     service, _, told, called = made("json")
     bench = Bench(service, bound_ms=0)
@@ -159,7 +185,7 @@ def test_wrong_declarations_are_refused() -> None:
         ms.Service("other").fast_path(asked, told, Tells)
 
 
-@SLOW_IS_FINE
+@settings(SLOW_IS_FINE, max_examples=examples(150))
 @given(cases(least_ms=1), st.integers(0, 2**32), any_cuts, st.booleans())
 def test_the_enrichment_is_the_same_without_it(case: Case, seed: int, ends: list[int], drain: bool) -> None:
     records = interleaved(case, seed)
@@ -196,12 +222,12 @@ def test_money_with_a_session_is_joined() -> None:
     assert event is not None
     id, ids, parts = event
     assert (id, ids) == (b"i", [b"s"])
-    out = path.answer(b"", parts, 499, [USER, SESSION])
+    out = path.answer(parts, 499, [USER, SESSION])
     money = b"\x02i\x02u\x02\x02s\x02\x02\x01\x06EUR\x02\x03\x06AAA\x00"
     assert out == b"HEADER----" + money + b"\x00" + b"\x02\x04UY" + b"\x00\x00"
-    assert path.answer(b"", parts, 500, [USER, SESSION]) is None
-    assert path.answer(b"", parts, 499, [USER, None]) is None
-    assert path.answer(b"", parts, 499, [b"\x00\x02\x06BBB\x00\x00", SESSION]) is None  # the first of its type
+    assert path.answer(parts, 500, [USER, SESSION]) is None
+    assert path.answer(parts, 499, [USER, None]) is None
+    assert path.answer(parts, 499, [b"\x00\x02\x06BBB\x00\x00", SESSION]) is None  # the first of its type
 
 
 def test_money_that_is_old_or_long_or_badly_encoded_is_declined() -> None:
