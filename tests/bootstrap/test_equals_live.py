@@ -16,7 +16,8 @@ from services.enrichment import topics
 from services.enrichment.rules import Rules
 from tests.bootstrap.harness import bootstrap, fingerprint, write_archive
 from tests.budget import examples
-from tests.enrichment.by_hand import dead_letters, enriched, interleaved, requests, simulation
+from tests.enrichment.by_hand import interleaved, simulation
+from tests.enrichment.harness import dead_letters, enriched, requests
 from tests.reference.strategies import Case, cases
 
 FEW = settings(max_examples=examples(30), suppress_health_check=list(HealthCheck))

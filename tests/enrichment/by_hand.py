@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from functools import partial
-
-from hypothesis import strategies as st
+from typing import Final
 
 from moneystate.engine import clock
-from moneystate.testing.simulation import Input, Simulation
+from moneystate.testing.simulation import Simulation
 from services.enrichment import topics
 from services.enrichment.job import DECODER, enrichment_job
 from services.enrichment.rules import Rules
 from services.enrichment.state import decode_page_entry, decode_user
 from services.enrichment.step import Enrichment
+from tests.enrichment.harness import Core
+from tests.enrichment.harness import inputs as shared_inputs
+from tests.enrichment.harness import interleaved as shared_interleaved
+from tests.enrichment.harness import run_case as shared_run_case
 from tests.reference import model
-from tests.reference.strategies import Case
 
 CODES = {t.name: t.code for t in topics.INPUTS}
 
@@ -50,41 +51,6 @@ def simulation(
     )
 
 
-def inputs(records: Iterable[model.LogRecord], codes: Mapping[str, int] = CODES) -> list[Input]:
-    return [
-        Input(
-            codes[r.topic], r.partition, r.offset, -1 if r.timestamp_ms is None else r.timestamp_ms, r.key, r.value,
-            list(r.headers),
-        )
-        for r in records
-    ]  # fmt: skip
-
-
-def enriched(sim: Simulation) -> dict[bytes, list[bytes]]:
-    """Values by user, in order."""
-    by_user: dict[bytes, list[bytes]] = {}
-    for stream, key, value, _ in sim.outputs:
-        if stream == topics.ENRICHED:
-            assert key is not None
-            assert value is not None
-            by_user.setdefault(key, []).append(value)
-    return by_user
-
-
-def requests(sim: Simulation) -> list[bytes]:
-    return sorted(value or b"" for stream, _, value, _ in sim.outputs if stream == topics.LOOKUP_REQUESTS)
-
-
-def dead_letters(sim: Simulation) -> Counter[tuple[str, int, int, str]]:
-    letters: Counter[tuple[str, int, int, str]] = Counter()
-    for stream, _, _, headers in sim.outputs:
-        if stream == topics.DEAD_LETTERS:
-            about = {name: (content or b"").decode() for name, content in headers if name.startswith("moneystate.")}
-            place = (about["moneystate.topic"], int(about["moneystate.partition"]), int(about["moneystate.offset"]))
-            letters[(*place, about["moneystate.reason"])] += 1
-    return letters
-
-
 def leftovers(sim: Simulation) -> dict[str, int]:
     """What is left in state that is to be removed some day: sessions, ids, waiting money, replies, buffered items."""
     left: Counter[str] = Counter()
@@ -106,53 +72,7 @@ def leftovers(sim: Simulation) -> dict[str, int]:
     return {name: n for name, n in left.items() if n}
 
 
-def cut(records: Sequence[Input], ends: Iterable[int]) -> list[list[Input]]:
-    """The records in batches that end at these positions, and a last one with the rest."""
-    batches, start = [], 0
-    for end in sorted(ends):
-        batches.append(list(records[start:end]))
-        start = max(start, end)
-    return [*batches, list(records[start:])]
-
-
-def interleaved(case: Case, seed: int) -> list[Input]:
-    """All records, partitions in their own order and mixed at random, replies anywhere."""
-    queues: dict[tuple[int, int], list[Input]] = {}
-    known = case.records + (case.replies if case.rules.lookup else [])
-    for record in inputs(known):
-        queues.setdefault((record.topic, record.partition), []).append(record)
-    rng = random.Random(seed)
-    mixed = []
-    while queues:
-        place = rng.choice(sorted(queues))
-        mixed.append(queues[place].pop(0))
-        if not queues[place]:
-            del queues[place]
-    return mixed
-
-
-def run_case(case: Case, seed: int, ends: list[int], drain: bool, key_groups: int = 4) -> Simulation:
-    records = interleaved(case, seed)
-    places = {(topics.LOOKUP_RESULTS, r.partition) for r in case.replies} if case.rules.lookup else set()
-    names = [*case.partitions, *(("session-lookup-results", p) for _, p in sorted(places))]
-    sim = simulation(case.rules, names, key_groups)
-    batches = cut(records, [end % (len(records) + 1) for end in ends])
-    for batch in batches:
-        sim.batch(batch)
-    if drain:
-        sim.batch([], drain=True)
-    return sim
-
-
-def expect(case: Case, drain: bool) -> model.Result:
-    return model.run(case.records, case.partitions, case.rules, drain, case.replies)
-
-
-def by_user(result: model.Result) -> dict[bytes, Counter[bytes]]:
-    users: dict[bytes, Counter[bytes]] = {}
-    for out in result.enriched:
-        users.setdefault(out.user_id.encode(), Counter())[out.encoded] += 1
-    return users
-
-
-any_cuts = st.lists(st.integers(0, 200), max_size=6)
+BY_HAND: Final = Core(simulation, leftovers, CODES)
+inputs: Final = partial(shared_inputs, codes=CODES)
+interleaved: Final = partial(shared_interleaved, codes=CODES)
+run_case: Final = partial(shared_run_case, core=BY_HAND)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from hypothesis import strategies as st
 
 from moneystate.engine import clock
 from moneystate.runtime import layout
@@ -14,6 +18,7 @@ from moneystate.testing.simulation import Input, Simulation
 from services.enrichment import service as plain
 from tests.enrichment import topics
 from tests.reference import model
+from tests.reference.strategies import Case
 
 
 def simulation(
@@ -39,10 +44,10 @@ def simulation(
     )
 
 
-def inputs(records: Iterable[model.LogRecord]) -> list[Input]:
+def inputs(records: Iterable[model.LogRecord], codes: Mapping[str, int] = topics.CODES) -> list[Input]:
     return [
         Input(
-            topics.CODES[r.topic], r.partition, r.offset, -1 if r.timestamp_ms is None else r.timestamp_ms,
+            codes[r.topic], r.partition, r.offset, -1 if r.timestamp_ms is None else r.timestamp_ms,
             r.key, r.value, list(r.headers),
         )
         for r in records
@@ -99,3 +104,58 @@ def cut(records: Sequence[Input], ends: Iterable[int]) -> list[list[Input]]:
         batches.append(list(records[start:end]))
         start = max(start, end)
     return [*batches, list(records[start:])]
+
+
+class Core(NamedTuple):
+    """One of the two programs that enrich money."""
+
+    simulation: Callable[[model.Rules, Iterable[model.Partition], int], Simulation]
+    leftovers: Callable[[Simulation], dict[str, int]]
+    codes: Mapping[str, int]  # of topics in items
+
+
+DECLARED: Final = Core(simulation, leftovers, topics.CODES)
+
+
+def interleaved(case: Case, seed: int, codes: Mapping[str, int] = topics.CODES) -> list[Input]:
+    """All records, partitions in their own order and mixed at random, replies anywhere."""
+    queues: dict[tuple[int, int], list[Input]] = {}
+    known = case.records + (case.replies if case.rules.lookup else [])
+    for record in inputs(known, codes):
+        queues.setdefault((record.topic, record.partition), []).append(record)
+    rng = random.Random(seed)
+    mixed = []
+    while queues:
+        place = rng.choice(sorted(queues))
+        mixed.append(queues[place].pop(0))
+        if not queues[place]:
+            del queues[place]
+    return mixed
+
+
+def run_case(
+    case: Case, seed: int, ends: list[int], drain: bool, key_groups: int = 4, core: Core = DECLARED
+) -> Simulation:
+    records = interleaved(case, seed, core.codes)
+    replies = {(r.topic, r.partition) for r in case.replies} if case.rules.lookup else set()
+    sim = core.simulation(case.rules, [*case.partitions, *sorted(replies)], key_groups)
+    batches = cut(records, [end % (len(records) + 1) for end in ends])
+    for batch in batches:
+        sim.batch(batch)
+    if drain:
+        sim.batch([], drain=True)
+    return sim
+
+
+def expect(case: Case, drain: bool) -> model.Result:
+    return model.run(case.records, case.partitions, case.rules, drain, case.replies)
+
+
+def by_user(result: model.Result) -> dict[bytes, Counter[bytes]]:
+    users: dict[bytes, Counter[bytes]] = {}
+    for out in result.enriched:
+        users.setdefault(out.user_id.encode(), Counter())[out.encoded] += 1
+    return users
+
+
+any_cuts = st.lists(st.integers(0, 200), max_size=6)

@@ -7,14 +7,12 @@ from typing import Any, Final
 
 from moneystate.ports.service import JobSpec
 from moneystate.runtime.decoder import ServiceDecoder
-from moneystate.runtime.job import plain_job, plain_service
+from moneystate.runtime.job import plain_job
 from tests.enrichment.topics import PLAN
 from tests.reference import model
 
 SERVICE: Final = "services.enrichment.service:service"
 DECODER: Final = ServiceDecoder(PLAN)
-ENRICHMENT: Final = plain_service(SERVICE)
-STATE: Final = ENRICHMENT.state
 
 
 @dataclass(frozen=True)

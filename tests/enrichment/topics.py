@@ -1,4 +1,4 @@
-"""The topics of the enrichment, without prefix, and their numbers in items."""
+"""The topics of the enrichment, without prefix, and their numbers in items and outputs."""
 
 from __future__ import annotations
 
@@ -9,15 +9,7 @@ from services.enrichment.service import service
 
 PLAN: Final = Plan(service)
 CODES: Final = PLAN.codes
-INPUTS: Final = PLAN.input_topics()
-USER_EVENTS: Final = CODES["user-events"]
-SESSION_EVENTS: Final = CODES["user-session-events"]
-WALLET_EVENTS: Final = CODES["wallet-events"]
-LOOKUP_RESULTS: Final = CODES["session-lookup-results"]
 
 ENRICHED: Final = 0
 LOOKUP_REQUESTS: Final = 1
 DEAD_LETTERS: Final = 2
-STREAMS: Final = ["money-enriched-events", "session-lookup-requests", "money-enrichment-dead-letters"]
-CHANGELOG: Final = "money-enrichment-state"
-COMMITS: Final = "money-enrichment-commits"

@@ -22,7 +22,8 @@ from moneystate.runtime.folders import avro_root
 from moneystate.schemas.tree import Version, is_state, read_folder, tree_of
 from services.enrichment.migrations import LEFT_ALONE, WRITTEN, NotDowngradable, at_version
 from tests.budget import examples
-from tests.enrichment.by_hand import by_user, cut, enriched, expect, interleaved, requests, simulation
+from tests.enrichment.by_hand import interleaved, simulation
+from tests.enrichment.harness import by_user, cut, enriched, expect, requests
 from tests.evolution.avro_bytes import decode, encode, parsed, values
 from tests.reference.codec import encode as encode_event
 from tests.reference.strategies import Case, cases

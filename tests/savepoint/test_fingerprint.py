@@ -13,7 +13,8 @@ from moneystate.testing.simulation import Simulation
 from services.enrichment.migrations import down
 from services.enrichment.state_model import STATE
 from tests.budget import examples
-from tests.enrichment.by_hand import any_cuts, cut, enriched, interleaved, requests, run_case, simulation
+from tests.enrichment.by_hand import interleaved, run_case, simulation
+from tests.enrichment.harness import any_cuts, cut, enriched, requests
 from tests.reference.strategies import Case, cases
 
 SLOW_IS_FINE = settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
