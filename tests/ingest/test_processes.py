@@ -212,13 +212,14 @@ def test_a_process_that_was_frozen_writes_no_key_twice(broker: DevBroker, topic_
 
 
 def test_keys_are_kept_across_a_restart_and_forgotten_in_time(broker: DevBroker, topic_prefix: str) -> None:
-    flags = ("--format", RECORDS, "--keep-keys", "8s")
-    with Server(broker.bootstrap_servers, topic_prefix, *flags) as server:
+    servers = broker.bootstrap_servers
+    with Server(servers, topic_prefix, "--format", RECORDS) as server:
         first = server.client().post("payments", payment(1), Idempotency_Key="k")
         assert server.terminate() == 0
         server.start()
         again = server.client().post("payments", payment(1), Idempotency_Key="k")
         assert (again.body, again.headers.get("idempotent-replayed")) == (first.body, "true")
+    with Server(servers, topic_prefix, "--format", RECORDS, "--keep-keys", "1s") as server:
 
         def is_new() -> bool:
             reply = server.client().post("payments", payment(1), Idempotency_Key="k")
