@@ -1,4 +1,4 @@
-"""Checks avro/ and the schemas of all plain services: releases unedited, versions readable, golden bytes there
+"""Checks avro/ and the schemas of all services: releases unedited, versions readable, golden bytes there
 (`moneystate schemas check`, failures alone).
 
 `make check` runs it.

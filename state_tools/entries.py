@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from moneystate.engine.segments import entries_of
-from moneystate.local.store import LocalStore, store_of
+from moneystate.job.local.store import LocalStore, store_of
 from moneystate.spark.operator import STATE_NAME
 
 SCHEMA = "grp int, entry binary, content binary"

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from moneystate.errors import CheckpointError, DrainedError
 from moneystate.job.checkpoint import Checkpoint
-from moneystate.local.store import LocalStore, store_of
+from moneystate.job.local.store import LocalStore, store_of
 from moneystate.ports.state import StateModel
 from moneystate.savepoint.fingerprint import Fingerprint
 from moneystate.savepoint.format import begin, check_free, finish

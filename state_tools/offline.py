@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from moneystate.errors import CheckpointError, MoneystateError
 from moneystate.job.checkpoint import Checkpoint
 from moneystate.job.failures import as_one_line
+from moneystate.job.local.store import store_of
 from moneystate.job.storage import savepoints
-from moneystate.local.store import store_of
 from moneystate.ports.state import StateModel
 from moneystate.savepoint.format import Savepoint
 from moneystate.spark.session import open_session

@@ -17,7 +17,7 @@ from moneystate.cli.services import MODULES
 from moneystate.devbroker import DevBroker
 from moneystate.devdebezium import DevDebezium
 from moneystate.devpostgres import DevPostgres
-from moneystate.local.memory_clients import memory_log
+from moneystate.job.local.memory_clients import memory_log
 from tests import cost
 
 if TYPE_CHECKING:

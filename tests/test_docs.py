@@ -27,7 +27,7 @@ def f() -> None: ...
 
 ```sh
 A=1 moneystate run orders --config FILE --wait 10m --orders.wait=5m --until-caught-up &   # until SIGTERM
-.venv/bin/moneystate state get USER... [--at-version EPOCH/BATCH | --at-time ISO]
+.venv/bin/moneystate checkpoint fingerprint PLACE [--at-version EPOCH/BATCH | --at-time ISO]
 moneystate run service_of_yours.py:service --any-rule 1
 python send.py <<'END'
 moneystate nothing
@@ -46,10 +46,10 @@ ROTTEN = {
     "text\n\n    indented": "a code block with indentation as its language",
     "`--missing 1`": "no command has this flag",
     "`MONEYSTATE_MISSING`": "nothing reads this variable",
-    "`moneystate state take USER`": "no command moneystate state take",
-    "```sh\nA=1 moneystate enrich --missing 5s\n```": "moneystate enrich has no flag --missing",
+    "`moneystate checkpoint take USER`": "no command moneystate checkpoint take",
+    "```sh\nA=1 moneystate serve --missing 5s\n```": "moneystate serve has no flag --missing",
     "```sh\nmoneystate run joining --missing 1\n```": "moneystate run has no flag --missing",
-    "```sh\ntrue | moneystate state status && moneystate missing\n```": "no command moneystate missing",
+    "```sh\ntrue | moneystate checkpoint show && moneystate missing\n```": "no command moneystate missing",
     "```sh\nmoneystate kafka start now\n```": "takes 0 arguments, found 1",
     "```sh\nmake missing\n```": "no such target",
     "```sh\npython -m tests.missing\n```": "no such module",

@@ -10,10 +10,9 @@ import pytest
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 from moneystate.engine import fingerprints as engine
-from services.enrichment import fingerprints as enrichment
 
 AVRO = Path(__file__).resolve().parents[1] / "avro"
-FOLDERS = ("events", "lookups", "enriched", "headers")
+FOLDERS = ("events", "lookups", "enriched")
 EVENTS = {path.stem: path for folder in FOLDERS for path in (AVRO / folder).glob("*.avsc")}
 STATE = {f"{path.parent.name}/{path.stem}": path for path in (AVRO / "state").glob("*/v*.avsc")}
 
@@ -33,21 +32,14 @@ CONTRACT = {
     "UserSessionCreatedEvent": "6c0a9dc6cc5d7c71",
 }
 # Our own, beyond the contract.
-OURS = {"ForgetUserRequested": "7416f02f2437fad7", "Lineage": "24cf23ad77dc7212"}
+OURS = {"ForgetUserRequested": "7416f02f2437fad7"}
 # Released state schemas: entries with them are in checkpoints, changelogs and backups.
 RELEASED_STATE = {
     "BufferChunk/v1": "d3ee91e868c659d4",
-    "ForgottenUser/v1": "1514a0a81e738b3f",
     "KeyGroupClock/v1": "2d5cd377018963f0",
     "KeyGroupClock/v2": "76c27e2ab729b596",
     "StateManifest/v1": "4dae416be83ce8c9",
     "StateRun/v1": "999008056ee98920",
-    "UserPage/v1": "ec1beb7d80d80859",
-    "UserPage/v2": "59dfcc365c33f150",
-    "UserState/v1": "524e57f38ee4df5c",
-    "UserState/v2": "eaecf25517fb7e0d",
-    "WaitingMoney/v1": "f10f5dac6fa4fd09",
-    "WaitingMoney/v2": "ab3e2da2434e7e2f",
 }
 NEWEST = {name.partition("/")[0]: name for name in sorted(RELEASED_STATE)}
 # Logical types are no part of a fingerprint, yet decide what a number means.
@@ -82,19 +74,19 @@ def constant(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", sorted({**CONTRACT, **OURS}))
-def test_the_enrichments_constants_are_the_files_fingerprints(name: str) -> None:
-    assert getattr(enrichment, screaming(name)).hex() == "c301" + {**CONTRACT, **OURS}[name]
+def test_the_services_records_are_those_of_the_files(name: str) -> None:
+    """The service declares its records itself: `schemas release` writes their files."""
+    assert fingerprint_of(AVRO / "money-enrichment" / "events" / f"{name}.avsc") == {**CONTRACT, **OURS}[name]
 
 
 @pytest.mark.parametrize("name", sorted(RELEASED_STATE))
 def test_the_state_constants_are_the_files_fingerprints(name: str) -> None:
-    module: Any = enrichment if hasattr(enrichment, constant(name)) else engine
-    assert getattr(module, constant(name)).hex() == "c301" + RELEASED_STATE[name]
+    assert getattr(engine, constant(name)).hex() == "c301" + RELEASED_STATE[name]
 
 
 def test_no_constant_is_without_a_schema() -> None:
-    constants = {name for module in (engine, enrichment) for name in vars(module) if name.isupper()}
-    assert constants == {screaming(n) for n in {**CONTRACT, **OURS}} | {constant(name) for name in RELEASED_STATE}
+    constants = {name for name in vars(engine) if name.isupper()}
+    assert constants == {constant(name) for name in RELEASED_STATE}
 
 
 def fields_of(schema: Any) -> list[Any]:
@@ -119,65 +111,3 @@ def test_times_are_milliseconds_and_amounts_have_four_places(name: str) -> None:
             assert field["type"] == {"type": "long", "logicalType": "timestamp-millis"}
         if field["name"] in AMOUNTS:
             assert field["type"] == {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 4}
-
-
-def field_type(schema: Any, name: str) -> Any:
-    return next(field["type"] for field in schema["fields"] if field["name"] == name)
-
-
-@pytest.mark.parametrize("version", ["v1", "v2"])
-def test_the_page_inside_a_user_is_a_page(version: str) -> None:
-    page = field_type(load(STATE[f"UserState/{version}"]), "page")
-    assert named(page) == named(["null", load(STATE[f"UserPage/{version}"])])
-
-
-def named(schema: Any) -> Any:
-    """A schema with each named type by its name: where it is defined is the first place that has it."""
-    if isinstance(schema, list):
-        return [named(part) for part in schema]
-    if isinstance(schema, dict):
-        inside = schema["name"] if schema.get("name") == "Source" else {k: named(v) for k, v in schema.items()}
-        return "moneystate.state.Source" if inside == "Source" else inside
-    return schema
-
-
-@pytest.mark.parametrize("record", ["UserState/v2", "UserPage/v2", "WaitingMoney/v2", "ForgottenUser/v1"])
-def test_a_source_is_the_same_everywhere(record: str) -> None:
-    """Its bytes are copied as they are."""
-    sources = [shape(s) for s in definitions(load(STATE[record]), "Source")]
-    assert sources == [shape(s) for s in definitions(load(EVENTS["Lineage"]), "Source")]
-    assert len(sources) == 1
-
-
-def definitions(schema: Any, name: str) -> list[Any]:
-    if isinstance(schema, list):
-        return [definition for part in schema for definition in definitions(part, name)]
-    if not isinstance(schema, dict):
-        return []
-    here = [schema] if schema.get("name") == name and schema.get("type") == "record" else []
-    return here + [definition for part in schema.values() for definition in definitions(part, name)]
-
-
-def test_waiting_money_has_the_money_and_user_info_of_the_output() -> None:
-    """Their bytes are copied as they are."""
-    waiting, enriched = load(STATE[NEWEST["WaitingMoney"]]), load(EVENTS["MoneyEnriched"])
-    for name in ("money", "userInfo"):
-        assert shape(field_type(waiting, name)) == shape(field_type(enriched, name))
-
-
-def shape(schema: Any) -> Any:
-    """A schema without its names of types and what is only said."""
-    if isinstance(schema, list):
-        return [shape(part) for part in schema]
-    if isinstance(schema, dict):
-        return {k: shape(v) for k, v in schema.items() if k not in ("doc", "namespace", "default")}
-    return schema
-
-
-def test_enums_of_state_have_the_order_of_those_on_the_wire() -> None:
-    """They are stored by index."""
-    reason = field_type(load(STATE[NEWEST["WaitingMoney"]]), "reason")[1]["symbols"]
-    assert reason == field_type(load(EVENTS["SessionLookupRequested"]), "reason")["symbols"]
-    replies = field_type(load(STATE[NEWEST["UserPage"]]), "replies")["items"]
-    outcome = field_type(load(EVENTS["SessionLookupCompleted"]), "outcome")["symbols"]
-    assert field_type(replies, "outcome")["symbols"] == outcome

@@ -1,6 +1,7 @@
-// Asks a query server for a user, and says why where there is no answer.
+// Asks the query server of a service for a record and for a declared query.
 //
-//	go run . [-address HOST:PORT] [-tls-ca FILE] [-token-file FILE] USER
+//	go run . [-address HOST:PORT] [-tls-ca FILE] [-token-file FILE] get STATE KEY [ID]
+//	go run . [...] call QUERY ARGUMENTS        ARGUMENTS: a JSON object
 //
 // Exit codes: 0 answered, 1 an error of the server (its reason is printed), 2 wrong use.
 package main
@@ -20,7 +21,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	queryv1 "moneystate.example/query-client/moneystate/query/v1"
+	statev1 "moneystate.example/query-client/moneystate/state/v1"
 )
 
 func main() {
@@ -28,17 +29,18 @@ func main() {
 	ca := flag.String("tls-ca", "", "PEM file: who has signed the server's certificate; empty: no TLS")
 	tokenFile := flag.String("token-file", "", "file with the bearer token")
 	flag.Parse()
-	if flag.NArg() != 1 {
+	words := flag.Args()
+	if len(words) < 3 || len(words) > 4 || (words[0] != "get" && (words[0] != "call" || len(words) != 3)) {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := run(*address, *ca, *tokenFile, flag.Arg(0)); err != nil {
+	if err := run(*address, *ca, *tokenFile, words); err != nil {
 		fmt.Fprintln(os.Stderr, told(err))
 		os.Exit(1)
 	}
 }
 
-func run(address, ca, tokenFile, user string) error {
+func run(address, ca, tokenFile string, words []string) error {
 	transport := insecure.NewCredentials()
 	if ca != "" {
 		var err error
@@ -60,27 +62,27 @@ func run(address, ca, tokenFile, user string) error {
 		}
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+strings.TrimSpace(string(token)))
 	}
-	answer, err := queryv1.NewQueryClient(connection).GetUser(ctx, &queryv1.GetUserRequest{UserId: user})
+	client := statev1.NewStateClient(connection)
+	if words[0] == "call" {
+		answer, err := client.Call(ctx, &statev1.CallRequest{Query: words[1], Arguments: words[2]})
+		if err != nil {
+			return err
+		}
+		fmt.Println(answer.Result.GetJson())
+		return nil
+	}
+	name := &statev1.RecordName{State: words[1], Key: words[2]}
+	if len(words) == 4 {
+		name.Id = words[3]
+	}
+	answer, err := client.Get(ctx, &statev1.GetRequest{Name: name})
 	if err != nil {
 		return err
 	}
-	version := answer.Header.Version
-	fmt.Printf("version %s/%d: %s\n", version.Epoch, version.Batch, answer.User.UserId)
-	fmt.Printf("country %s, birth year %s\n", personal(answer.User.ResidentCountryCode), personal(answer.User.BirthYear))
-	for _, money := range answer.User.Waiting {
-		fmt.Printf("waiting: %s, %s %s, for session %s\n", money.MoneyId, money.Amount, money.Currency, money.SessionId)
+	for _, record := range answer.Records {
+		fmt.Println(record.GetJson())
 	}
 	return nil
-}
-
-func personal(text *queryv1.PersonalText) string {
-	switch {
-	case text == nil:
-		return "unknown"
-	case text.Masked:
-		return "masked"
-	}
-	return text.Value
 }
 
 // told gives the reason that programs can go by, beside the message for people.

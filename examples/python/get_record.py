@@ -1,4 +1,4 @@
-"""Asks the query server of a plain service for a record or for a declared query.
+"""Asks the query server of a service for a record or for a declared query.
 
     python get_record.py [--address HOST:PORT] [--tls-ca FILE] [--token-file FILE] get STATE KEY [ID]
     python get_record.py [...] call QUERY ARGUMENTS        ARGUMENTS: a JSON object

@@ -148,7 +148,8 @@ class _Released:
         if kind == "map":
             return Table(self.shape(schema["values"], like.inner if isinstance(like, Table) else None))
         if schema.get("logicalType") == "decimal":
-            return Exact(Digits(schema["precision"], schema["scale"]))
+            digits = Digits(schema["precision"], schema["scale"])
+            return Plain("bytes", digits=digits) if isinstance(like, Plain) else Exact(digits)
         if schema.get("logicalType") == "timestamp-millis":
             return Plain("millis")
         if schema.get("logicalType") == MARK:

@@ -10,10 +10,10 @@ from typing import Any, Final
 from moneystate.apply.versions import Rank, Versions, Whole
 from moneystate.engine import keys
 from moneystate.errors import BrokerError, RetentionError, SetupError
-from moneystate.ports.replica import ReplicaModel
 from moneystate.replica.files import Rebuild
 from moneystate.replica.log import Changelog, ChangelogConsumer, Topics
 from moneystate.replica.transaction_assembler import End, TransactionAssembler, UnusableRecord, key_of, read_end
+from moneystate.runtime.replica_model import ServiceReplica
 
 MOST_HELD: Final = 2_000_000  # changes in memory
 QUIET_S: Final = 0.5  # between two questions whether anything is being written
@@ -30,7 +30,6 @@ class Options:
     data: str = ""
     history_ms: int | None = None
     history_versions: int | None = None
-    follow_lineage: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,11 +45,11 @@ class From:
 class VersionReader:
     """Reads whole versions of a service's state for a target. `begin`: None: from the first record of the log."""
 
-    def __init__(self, target: str, options: Options, model: ReplicaModel[Any], begin: From | None) -> None:
+    def __init__(self, target: str, options: Options, model: ServiceReplica, begin: From | None) -> None:
         """Raises SetupError for a missing changelog, BrokerError."""
         self._target = target
         self._model = model
-        self.topics = Topics(options, model)
+        self.topics = Topics(options, model.changelog)
         self.log: Changelog = self.topics.describe()
         self._options = options
         partitions = len(self.log.starts)

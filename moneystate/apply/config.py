@@ -39,7 +39,7 @@ class OnError(StrEnum):
 
 
 @dataclass(frozen=True)
-class Source:
+class TopicSource:
     """A topic, and how its values are read."""
 
     topic: str  # without prefix
@@ -55,7 +55,7 @@ class RowsTarget:
     """Records of a topic as rows of a table."""
 
     name: str
-    source: Source
+    source: TopicSource
     table: tuple[str, str]  # schema and name
     key: tuple[str, ...]  # paths of fields; the Kafka key has their values
     columns: Mapping[str, str]  # path of a field by column; empty: all fields, in snake case
@@ -68,7 +68,7 @@ class HandlerTarget:
     """A function that reads and writes any tables."""
 
     name: str
-    source: Source
+    source: TopicSource
     function: str  # MODULE:NAME
     notifications: str = ""  # topic, without prefix
     notifications_format: str = "json"
@@ -77,7 +77,7 @@ class HandlerTarget:
 
 @dataclass(frozen=True)
 class StateTarget:
-    """The state of a plain service as tables."""
+    """The state of a service as tables."""
 
     name: str
     service: str  # MODULE:NAME

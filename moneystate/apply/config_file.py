@@ -19,7 +19,17 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from moneystate.apply.config import HandlerTarget, Mode, Nul, RowsTarget, Settings, Source, Start, StateTarget, Target
+from moneystate.apply.config import (
+    HandlerTarget,
+    Mode,
+    Nul,
+    RowsTarget,
+    Settings,
+    Start,
+    StateTarget,
+    Target,
+    TopicSource,
+)
 from moneystate.errors import ConfigError
 from moneystate.kafka.settings import kafka_settings
 
@@ -130,8 +140,8 @@ def _state(name: str, table: _Table) -> StateTarget:
 _READ: Final[Mapping[str, Any]] = {"rows": _rows, "handler": _handler, "state": _state}
 
 
-def _source(table: _Table, formats: tuple[str, ...]) -> Source:
-    source = Source(
+def _source(table: _Table, formats: tuple[str, ...]) -> TopicSource:
+    source = TopicSource(
         topic=table.text("topic"),
         format=table.one_of("format", formats, "json"),
         type=table.text("type", ""),

@@ -1,4 +1,4 @@
-"""The values and maps of a plain service as tables: their columns, and their entries as rows."""
+"""The values and maps of a service as tables: their columns, and their entries as rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from moneystate.errors import ConfigError, JobError
 from moneystate.kafka.formats import SchemaSet
 from moneystate.records.schema import schema_of
 from moneystate.records.shapes import Field, has_personal
-from moneystate.replica.transaction_assembler import Change
+from moneystate.replica.transaction_assembler import EntryChange
 from moneystate.runtime import layout
 from moneystate.runtime.cells import NEVER, NO_TTL, RecordKind
 from moneystate.runtime.plan import Plan
@@ -72,11 +72,11 @@ class StateTable:
         expires = [Column(EXPIRES_AT, TIMES)] if self.kind.keeps_times else []
         return [*own, *[f.column for f in self._fields], *expires]
 
-    def key_of(self, change: Change) -> Key:
+    def key_of(self, change: EntryChange) -> Key:
         id = change.rest[1 + change.rest[0] :]
-        return tuple([self._text(part.decode()) for part in ([change.user, id] if self.is_map else [change.user])])
+        return tuple([self._text(part.decode()) for part in ([change.owner, id] if self.is_map else [change.owner])])
 
-    def put(self, change: Change, ttl_ms: int) -> RowPut:
+    def put(self, change: EntryChange, ttl_ms: int) -> RowPut:
         """The row of an entry. `ttl_ms`: by the rules of the run. Raises JobError for one that the table cannot
         hold."""
         assert change.value is not None
@@ -104,10 +104,10 @@ def tables_of(plan: Plan, schema: str, remove_nul: bool) -> list[StateTable]:
     return [StateTable(kind, schema, remove_nul) for kind in plan.kinds.values()]
 
 
-def by_table(changes: Iterable[Change], tables: Mapping[bytes, StateTable]) -> dict[StateTable, list[Change]]:
+def by_table(changes: Iterable[EntryChange], tables: Mapping[bytes, StateTable]) -> dict[StateTable, list[EntryChange]]:
     """The changes of each table. Timers and ids of `unique` have none, and neither has a state that is no longer
     declared. `tables`: by the prefix of their entries."""
-    sorted_changes: dict[StateTable, list[Change]] = {}
+    sorted_changes: dict[StateTable, list[EntryChange]] = {}
     for change in changes:
         table = tables.get(change.kind + change.rest[: 1 + change.rest[0]])
         if table is not None:

@@ -1,4 +1,4 @@
-"""The state of a plain service as tables: one database transaction for each version (docs/apply.md)."""
+"""The state of a service as tables: one database transaction for each version (docs/apply.md)."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from moneystate.errors import RetentionError
 from moneystate.replica.model import Version
-from moneystate.replica.transaction_assembler import BatchSlice, Change, End
+from moneystate.replica.transaction_assembler import BatchSlice, End, EntryChange
 
 
 class Rank(NamedTuple):
@@ -30,7 +30,7 @@ class Whole:
     version: Version
     watermark_ms: int
     rules: Mapping[str, Any]  # of the batch, as far as the changelog records them
-    changes: dict[bytes, Change]  # the last of each entry
+    changes: dict[bytes, EntryChange]  # the last of each entry
     positions: dict[int, int]  # by partition of the changelog: where to go on once this is applied
 
 
@@ -104,7 +104,7 @@ class Versions:
         self._inexact = {r for r in self._inexact if r > rank}
 
     def _whole(self, rank: Rank) -> Whole:
-        changes: dict[bytes, Change] = {}
+        changes: dict[bytes, EntryChange] = {}
         positions = dict(self.positions)
         later: dict[int, int] = {}
         for held in self._held:

@@ -97,8 +97,8 @@ def _download(address: str, inputs: Inputs, copy: Path) -> None:
     unfinished = copy.with_name(copy.name + ".tmp")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
-    matching = inputs.matching(archive.names("")) if inputs.patterns else []
-    for topic in [*inputs.named, *matching]:
+    there = archive.names("")
+    for topic in [*inputs.named_among(there), *inputs.matching(there)]:
         source = HadoopFolder(f"{archive.name}/{topic}", "--from")
         try:
             source.download(unfinished / topic)

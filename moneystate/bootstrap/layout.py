@@ -132,9 +132,9 @@ class ArchivedPartition:
 
 
 def archived_topics(folders: list[Path], inputs: Inputs) -> list[str]:
-    """The topics of the inputs: for a pattern, those that have a folder in one of the archives."""
+    """The topics of the inputs: for a pattern and for replies, those that have a folder in one of the archives."""
     there = {entry.name for folder in folders if folder.is_dir() for entry in folder.iterdir() if entry.is_dir()}
-    return [*inputs.named, *inputs.matching(there)]
+    return [*inputs.named_among(there), *inputs.matching(there)]
 
 
 def find_archives(folders: list[Path], topics: list[str]) -> dict[TopicPartition, ArchivedPartition]:

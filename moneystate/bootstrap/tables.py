@@ -56,7 +56,7 @@ class Tables:
     def copies(self) -> TableCopies:
         s = self.spec
         decoder = load_decoder(s.decoder)
-        assert isinstance(decoder, ServiceDecoder)  # only plain services have tables
+        assert isinstance(decoder, ServiceDecoder)  # only services have tables
         converts = converters(s.formats, s.inputs, s.registry_url, schemas=s.schemas)
         return TableCopies(decoder, s.formats, converts, HistoryFeed(s, self.partitions), s.max_record_bytes)
 

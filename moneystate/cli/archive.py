@@ -9,12 +9,13 @@ from typing import Annotated
 import typer
 
 from moneystate.bootstrap.archive import ArchiveOptions, Archiver
-from moneystate.cli import registry, services
+from moneystate.cli import services
 from moneystate.cli.flag_groups import ClusterFlags, FormatFlags, StoreFlags
 from moneystate.cli.option import NUMBER, PATH_OR_URI, Panel, choice, option
-from moneystate.cli.options import AsOf, InitialHighs, Json, Lookup, PlainService, Quiet, SessionLookup, StartingOffsets
+from moneystate.cli.options import AsOf, GivenService, InitialHighs, Json, Quiet, StartingOffsets
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.kafka.source_spec import load_decoder
+from moneystate.runtime.job import plain_service
 
 
 class FileFormat(StrEnum):
@@ -29,6 +30,7 @@ def archive(
         str, option("archive", "Folder of the archive; an existing archive is resumed.", Panel.state, PATH_OR_URI)
     ],
     cluster: ClusterFlags,
+    service: GivenService,
     format_flags: FormatFlags,
     store_flags: StoreFlags,
     starting_offsets: StartingOffsets = "earliest",
@@ -40,19 +42,16 @@ def archive(
     file_format: Annotated[
         FileFormat, choice("file-format", "Format of the files.", Panel.state, FileFormat)
     ] = FileFormat.avro,
-    session_lookup: Lookup = SessionLookup.none,
-    service: PlainService = "",
     json_output: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the job's input topics into files.
 
-    bootstrap reads them. The same command resumes an archive that was stopped. With --session-lookup topic, the
-    replies of lookups are archived, too.
+    bootstrap reads them. The same command resumes an archive that was stopped.
     """
-    spec = registry.chosen(services.chosen(context, service))
+    spec = plain_service(services.chosen(context, service))
     store_flags.configure()
-    job = spec.job({"lookup": session_lookup is SessionLookup.topic})
+    job = spec.job({})
     options = ArchiveOptions(
         bootstrap_servers=cluster.bootstrap_servers,
         out=folder,

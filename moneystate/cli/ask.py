@@ -1,4 +1,8 @@
-"""`moneystate ask`: queries the query server of a plain service. The exit codes are those of `moneystate state`."""
+"""`moneystate ask`: queries the query server of a service.
+
+Exit codes: 0 answered, 1 not found (at that version), 2 wrong use or not allowed, 3 the server cannot be reached or has
+not caught up.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,14 @@ from typing import Annotated, Any
 import typer
 from google.protobuf.json_format import MessageToJson
 
+from moneystate.cli import answer_tables, services
 from moneystate.cli import ask_tables as tables
-from moneystate.cli import services, state_tables
+from moneystate.cli.ask_pages import list_pages, show_answer
 from moneystate.cli.connection import connected
 from moneystate.cli.known_services import KNOWN
 from moneystate.cli.option import Panel, option
 from moneystate.cli.options import AtTime, AtVersion, Count, Json, Limit, SinceTime, SinceVersion
-from moneystate.cli.state_query import list_pages, parse_at, show_answer
+from moneystate.cli.versions import parse_at
 from moneystate.errors import ConfigError, MoneystateError
 from moneystate.runtime.plans import plan_of
 from moneystate.runtime.reference import service_at
@@ -111,7 +116,7 @@ def ask(
     count: Count = 0,
     json: Json = False,
 ) -> None:
-    """Ask the query server of a plain service.
+    """Ask the query server of a service.
 
     \b
     ask SERVICE QUERY [ARGUMENT...]      a query that the service declares
@@ -334,7 +339,7 @@ def _forget(question: Question) -> None:
 
 def _status(client: Client, json: bool) -> None:
     answer = client.call("Status.GetStatus", status_pb2.GetStatusRequest())
-    show_answer(answer, json, lambda: state_tables.status(answer))
+    show_answer(answer, json, lambda: answer_tables.status(answer))
 
 
 def _schema(question: Question) -> None:

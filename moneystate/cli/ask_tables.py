@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from moneystate.api.forgetting import FORGOTTEN
-from moneystate.cli import state_tables as tables
+from moneystate.cli import answer_tables as tables
 from moneystate.records import exact_json
 from moneystate.state.v1 import header_pb2
 from moneystate.state.v1 import state_pb2 as s

@@ -12,19 +12,19 @@ from rich.console import Console
 
 from moneystate.bootstrap.job import Bootstrap, Prepared
 from moneystate.bootstrap.options import BootstrapOptions
-from moneystate.cli import facts_view, registry, services
-from moneystate.cli.flag_groups import FormatFlags, KafkaFlags, RuleFlags, SessionFlags, SparkFlags
+from moneystate.cli import facts_view, services
+from moneystate.cli.flag_groups import FormatFlags, KafkaFlags, RuleFlags, SparkFlags
 from moneystate.cli.option import PATH, PATH_OR_URI, Panel, option, repeated
 from moneystate.cli.options import (
     AsOf,
     BootstrapServers,
+    GivenService,
     InitialHighs,
     Json,
     KeyGroups,
     Local,
     MaxRecordsPerChunk,
     Partitions,
-    PlainService,
     Quiet,
     Savepoint,
     SourceTasksOrCores,
@@ -38,6 +38,7 @@ from moneystate.engine.plan import Reached
 from moneystate.errors import CheckpointError, ConfigError
 from moneystate.job.local_path import is_local
 from moneystate.job.storage.savepoints import new_savepoint
+from moneystate.runtime.job import plain_service
 from state_tools.export import open_checkpoint
 
 
@@ -53,15 +54,14 @@ def bootstrap(
         ),
     ],
     out: Savepoint,
+    service: GivenService,
     kafka_flags: KafkaFlags,
     format_flags: FormatFlags,
     rule_flags: RuleFlags,
-    session_flags: SessionFlags,
     spark_flags: SparkFlags,
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="RULE", help="With --service: its rules, such as --wait 30m.")
+        list[str] | None, typer.Argument(metavar="RULE", help="Rules of the service, such as --wait 30m.")
     ] = None,
-    service: PlainService = "",
     as_of: AsOf = "end",
     with_output: Annotated[
         bool,
@@ -117,8 +117,8 @@ def bootstrap(
     if review_first:
         check_review(compare_with, yes)
     reference = services.chosen(context, service)
-    spec = registry.chosen(reference)
-    job = spec.job({**rule_flags.rules(), **session_flags.rules(), **rules_given(reference, words or [])})
+    spec = plain_service(reference)
+    job = spec.job({**rule_flags.rules(), **rules_given(reference, words or [])})
     spark_config = spark_flags.configure()
     if work_folder is None and not is_local(out):
         raise ConfigError(f"--out {out}: expected --work as well.", "give a folder of this machine for finished work.")

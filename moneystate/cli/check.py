@@ -44,7 +44,7 @@ def check(
     seed: Annotated[int, seed()] = 0,
     json_output: Json = False,
 ) -> None:
-    """Look for mistakes in a plain service.
+    """Look for mistakes in a service.
 
     It finds clocks, random numbers, I/O, iteration over sets, summed floats and values kept in the module. The service
     also runs on generated records in random batches. What `run` and `serve` would refuse, and exceptions of its

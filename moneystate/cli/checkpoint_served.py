@@ -10,32 +10,32 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 from rich.console import Console
 
-from moneystate.cli import facts_view, registry
+from moneystate.cli import facts_view
 from moneystate.cli.connection import NO_ANSWER, Connect
+from moneystate.cli.state_owner import check_same, service_named, service_of
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.engine.avro import Malformed
 from moneystate.engine.items import END_OF_TIME, NO_TIME
 from moneystate.errors import CheckpointError, ConfigError, QueryError
-from moneystate.ports.state import Fact
-from moneystate.query.v1 import query_pb2
+from moneystate.ports.service import ServiceSpec
+from moneystate.ports.state import Fact, StateModel
 from moneystate.records import exact_json
 from moneystate.savepoint.compare import Comparison, FactsOf, compare_facts, users_facts
 from moneystate.savepoint.facts import entry_facts
 from moneystate.savepoint.fingerprint import Fingerprint, of_facts
-from moneystate.savepoint.format import Pair, Savepoint
+from moneystate.savepoint.format import Pair
 from moneystate.savepoint.spool import Spool
 from moneystate.serving.addresses import is_address
 from moneystate.serving.client import Client
-from moneystate.state.v1 import header_pb2, status_pb2
+from moneystate.state.v1 import header_pb2, state_pb2, status_pb2
 from state_tools.offline import open_state
 
 PAGE = 1000
-STATE = registry.DEFAULT.state
 KEY_GROUPS = 256  # unless a savepoint has another number; of a million users, a few thousand are in memory at a time
 
 
@@ -60,7 +60,16 @@ class ServedComparison:
 
     places: tuple[str, str]  # of the first and the second state
     moments: tuple[Moment, Moment]  # of the first and the second state
+    state: StateModel
     result: Comparison
+
+
+class Side(NamedTuple):
+    """One of two states that are compared."""
+
+    service: ServiceSpec
+    moment: Moment
+    facts: FactsOf
 
 
 def is_server(place: str) -> bool:
@@ -85,13 +94,14 @@ def check_no_moment(read_at: header_pb2.At | None) -> None:
 
 
 def fingerprint(
-    connect: Connect, place: str, read_at: header_pb2.At | None, dedup_ttl_ms: int, progress: WorkProgress
+    connect: Connect, place: str, read_at: header_pb2.At | None, given: str, progress: WorkProgress
 ) -> tuple[Fingerprint, Moment]:
+    """`given`: --service."""
     with connect(place) as client:
-        served = Served(client, read_at, progress)
+        served = Served(client, read_at, given, progress)
         total = Fingerprint()
         for page in served.pages():
-            total += of_facts(_facts(place, page, served.moment, dedup_ttl_ms))
+            total += of_facts(served.facts(page))
         return total, served.moment
 
 
@@ -109,33 +119,35 @@ def compare(
     connect: Connect,
     places: tuple[str, str],
     read_at: header_pb2.At | None,
-    dedup_ttl_ms: int,
+    given: str,
     most: int,
     progress: WorkProgress,
 ) -> ServedComparison:
-    """Compares two places, at least one of which is a server. `dedup_ttl_ms`: used if both are."""
+    """Compares two places, at least one of which is a server. `given`: --service."""
     servers = [place for place in places if is_server(place)]
     for place in servers:
         with connect(place) as client:  # before reading a checkpoint, which takes a while
             client.call("Status.GetStatus", status_pb2.GetStatusRequest())
     with ExitStack() as stack:
-        saved = next((stack.enter_context(open_state(STATE, place)) for place in places if place not in servers), None)
-        groups = KEY_GROUPS
-        if saved is not None:
-            groups, dedup_ttl_ms = saved.manifest.key_groups, saved.manifest.rules["dedup_ttl_ms"]
-        sides: list[tuple[Moment, FactsOf]] = []
+        folder = next((place for place in places if place not in servers), None)
+        owner = None if folder is None else service_of(folder, given)
+        saved = None if folder is None or owner is None else stack.enter_context(open_state(owner.state, folder))
+        groups = KEY_GROUPS if saved is None else saved.manifest.key_groups
+        sides: list[Side] = []
         for place in places:
             if place in servers:
-                spool = Spool(
-                    STATE, Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="moneystate-"))), groups
-                )
+                scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="moneystate-")))
                 with connect(place) as client:
-                    sides.append(_spooled(place, Served(client, read_at, progress), spool, dedup_ttl_ms))
+                    sides.append(_spooled(Served(client, read_at, given, progress), scratch, groups))
             else:
                 assert saved is not None
-                sides.append(_saved(saved))
-        (moment, one), (other_moment, other) = sides
-        return ServedComparison(places, (moment, other_moment), compare_facts(one, other, groups, most))
+                assert owner is not None
+                facts = users_facts(owner.state, saved)
+                sides.append(Side(owner, Moment("", saved.manifest.watermark), facts))
+        one, other = sides
+        check_same(places, (one.service, other.service))
+        compared = compare_facts(one.facts, other.facts, groups, most)
+        return ServedComparison(places, (one.moment, other.moment), one.service.state, compared)
 
 
 def tell_comparison(comparison: ServedComparison, json_output: bool) -> None:
@@ -143,12 +155,12 @@ def tell_comparison(comparison: ServedComparison, json_output: bool) -> None:
     first = comparison.result.first
     if json_output:
         about = {"compared": "users", "one": one.as_json(), "other": other.as_json()}
-        differences = [facts_view.as_json(STATE, d) for d in first]
+        differences = [facts_view.as_json(comparison.state, d) for d in first]
         typer.echo(exact_json.dumps({"differences": comparison.result.total, "first": differences, **about}))
         return
     console = Console(soft_wrap=True, highlight=False, markup=False)
     if first:
-        facts_view.print_differences(console, STATE, first, *comparison.places)
+        facts_view.print_differences(console, comparison.state, first, *comparison.places)
     console.print("compared: the users; a server has no buffered events")
     if one.watermark != other.watermark:
         console.print(
@@ -160,26 +172,38 @@ def tell_comparison(comparison: ServedComparison, json_output: bool) -> None:
 class Served:
     """The entries of one version, page by page. Raises grpc.RpcError."""
 
-    def __init__(self, client: Client, read_at: header_pb2.At | None, progress: WorkProgress) -> None:
+    def __init__(self, client: Client, read_at: header_pb2.At | None, given: str, progress: WorkProgress) -> None:
         self.client = client
         self.progress = progress
-        self.users = client.call("Status.GetStatus", status_pb2.GetStatusRequest()).users
+        self.keys = client.call("Status.GetStatus", status_pb2.GetStatusRequest()).keys
         self.first = self._page(read_at, "")
         self.moment = _moment(self.first.header)
+        name = client.call("State.GetSchema", state_pb2.GetSchemaRequest()).service
+        self.rules = json.loads(self.first.rules)
+        self.service = service_named(self.place, name, given, self.rules)
+
+    @property
+    def place(self) -> str:
+        return str(self.client.target.address)
 
     def pages(self) -> Iterator[list[Pair]]:
         page, done = self.first, 0
         while True:
             yield [(entry.key, entry.value) for entry in page.entries]
-            done += sum(STATE.counts_owner(entry.key) for entry in page.entries)
-            self.progress.show(f"users of {self.client.target.address}", done, max(done, self.users))
+            done += sum(self.service.state.counts_owner(entry.key) for entry in page.entries)
+            self.progress.show(f"keys of {self.place}", done, max(done, self.keys))
             if not page.next_page_token:
                 return
             page = self._page(None, page.next_page_token)
 
+    def facts(self, entries: Iterable[Pair]) -> Iterator[Fact]:
+        with _readable(self.place):
+            for key, value in entries:
+                yield from entry_facts(key, value, self.service.state, self.moment.watermark, self.rules)
+
     def _page(self, read_at: header_pb2.At | None, token: str) -> Any:
-        request = query_pb2.ListEntriesRequest(at=read_at, page_size=PAGE, page_token=token)
-        return self.client.call("Query.ListEntries", request)
+        request = state_pb2.ListStoredRequest(at=read_at, page_size=PAGE, page_token=token)
+        return self.client.call("State.ListStored", request)
 
 
 def _moment(header: header_pb2.Header) -> Moment:
@@ -187,23 +211,13 @@ def _moment(header: header_pb2.Header) -> Moment:
     return Moment(f"{header.version.epoch}/{header.version.batch}", watermark)
 
 
-def _spooled(place: str, served: Served, spool: Spool, dedup_ttl_ms: int) -> tuple[Moment, FactsOf]:
-    with _readable(place):
+def _spooled(served: Served, scratch: Path, groups: int) -> Side:
+    spool = Spool(served.service.state, scratch, groups)
+    with _readable(served.place):
         for page in served.pages():
             for key, value in page:
                 spool.put(key, value)
-    moment = served.moment
-    return moment, lambda group: _facts(place, spool.entries(group), moment, dedup_ttl_ms)
-
-
-def _saved(savepoint: Savepoint) -> tuple[Moment, FactsOf]:
-    return Moment("", savepoint.manifest.watermark), users_facts(STATE, savepoint)
-
-
-def _facts(place: str, entries: Iterable[Pair], moment: Moment, dedup_ttl_ms: int) -> Iterator[Fact]:
-    with _readable(place):
-        for key, value in entries:
-            yield from entry_facts(key, value, STATE, moment.watermark, {"dedup_ttl_ms": dedup_ttl_ms})
+    return Side(served.service, served.moment, lambda group: served.facts(spool.entries(group)))
 
 
 @contextmanager

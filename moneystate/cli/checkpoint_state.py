@@ -10,36 +10,33 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from moneystate.cli import checkpoint_served, checkpoint_view, facts_view, registry
+from moneystate.cli import checkpoint_served, checkpoint_view, facts_view
 from moneystate.cli.command import add
 from moneystate.cli.connection import Connect, connecting
-from moneystate.cli.durations import parse_ms
 from moneystate.cli.flag_groups import KafkaFlags, StoreFlags
 from moneystate.cli.option import flagged
 from moneystate.cli.options import (
-    DEDUP_TTL,
     AtTime,
     AtVersion,
     BootstrapServers,
     CheckpointFolder,
-    DedupTtl,
     Json,
     Limit,
-    PlainService,
     Quiet,
     SameKeyGroups,
+    ServiceOfState,
 )
 from moneystate.cli.options import Savepoint as SavepointFolder
 from moneystate.cli.savepoint_progress import PHASE, counting
-from moneystate.cli.state_query import parse_at
+from moneystate.cli.state_owner import check_same, service_of
 from moneystate.cli.tables import print_fields
+from moneystate.cli.versions import parse_at
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import ConfigError
 from moneystate.job.checkpoint import Checkpoint
 from moneystate.job.storage.savepoints import check_out, fetched, new_savepoint
 from moneystate.kafka.client import check_reachable
 from moneystate.ports.service import ServiceSpec
-from moneystate.ports.state import StateModel
 from moneystate.records import exact_json
 from moneystate.savepoint.compare import compare
 from moneystate.savepoint.format import Savepoint
@@ -65,8 +62,7 @@ class StateFlags:
     store_flags: StoreFlags
     at_version: AtVersion = ""
     at_time: AtTime = ""
-    dedup_ttl: DedupTtl = DEDUP_TTL
-    service: PlainService = ""
+    service: ServiceOfState = ""
     json_output: Json = False
     quiet: Quiet = False
 
@@ -84,7 +80,7 @@ def export_state(
     kafka_flags: KafkaFlags,
     store_flags: StoreFlags,
     key_groups: SameKeyGroups = None,
-    service: PlainService = "",
+    service: ServiceOfState = "",
     bootstrap_servers: BootstrapServers = "",
     json_output: Json = False,
     quiet: Quiet = False,
@@ -97,7 +93,7 @@ def export_state(
     """
     store_flags.configure()
     check_out(out)
-    spec = registry.service_of(checkpoint, service)
+    spec = service_of(checkpoint, service)
     state, kafka = spec.state, kafka_flags.settings()
     with new_savepoint(out) as path:
         if is_savepoint(checkpoint):
@@ -137,18 +133,17 @@ def fingerprint(place: Place, connect: Connect, flags: StateFlags) -> None:
     """Print a state's fingerprint.
 
     Equal states have equal fingerprints, however they are stored. For a server the command prints the first part, the
-    users, and version and watermark on stderr. --dedup-ttl is used only if all places are servers.
+    users, and version and watermark on stderr.
     """
     read_at = parse_at(flags.at_version, flags.at_time)
     if checkpoint_served.is_server(place):
-        ttl_ms = parse_ms(flags.dedup_ttl, "--dedup-ttl", 1)
         with WorkProgress(flags.quiet) as progress:
-            served = checkpoint_served.fingerprint(connect, place, read_at, ttl_ms, progress)
+            served = checkpoint_served.fingerprint(connect, place, read_at, flags.service, progress)
         checkpoint_served.tell_fingerprint(served, flags.json_output)
         return
     checkpoint_served.check_no_moment(read_at)
     flags.store_flags.configure()
-    with open_state(registry.service_of(place, flags.service).state, place) as savepoint:
+    with open_state(service_of(place, flags.service).state, place) as savepoint:
         m = savepoint.manifest
         if flags.json_output:
             users, _, buffer = m.fingerprint.partition("-")
@@ -161,19 +156,20 @@ def fingerprint(place: Place, connect: Connect, flags: StateFlags) -> None:
 def compare_states(one: Place, other: Place, connect: Connect, flags: StateFlags, limit: Limit = 20) -> None:
     """Show the differences of two states.
 
-    If one of them is a server, only the users are compared. --dedup-ttl is used only if both are servers. The command
-    ends with code 0 if there is no difference, otherwise with 1.
+    If one of them is a server, only the users are compared. The command ends with code 0 if there is no difference,
+    otherwise with 1.
     """
     read_at = parse_at(flags.at_version, flags.at_time)
     if any([checkpoint_served.is_server(one), checkpoint_served.is_server(other)]):
-        ttl_ms = parse_ms(flags.dedup_ttl, "--dedup-ttl", 1)
         with WorkProgress(flags.quiet) as progress:
-            sides = checkpoint_served.compare(connect, (one, other), read_at, ttl_ms, limit, progress)
+            sides = checkpoint_served.compare(connect, (one, other), read_at, flags.service, limit, progress)
         checkpoint_served.tell_comparison(sides, flags.json_output)
         raise typer.Exit(1 if sides.result.total else 0)
     checkpoint_served.check_no_moment(read_at)
     flags.store_flags.configure()
-    state = _state_of_both(one, other, flags.service)
+    owners = service_of(one, flags.service), service_of(other, flags.service)
+    check_same((one, other), owners)
+    state = owners[0].state
     with open_state(state, one) as a, open_state(state, other) as b:
         comparison = compare(state, a, b, limit)
     if flags.json_output:
@@ -193,7 +189,7 @@ def show(
     user: Annotated[
         str | None, typer.Argument(metavar="USER", help="User id, which may be empty; without, the state as a whole.")
     ] = None,
-    service: PlainService = "",
+    service: ServiceOfState = "",
     json_output: Json = False,
 ) -> None:
     """Show a user's state, or how far the job is.
@@ -201,7 +197,7 @@ def show(
     A user's state is shown with buffered events and timers. --checkpoint can also be a savepoint.
     """
     store_flags.configure()
-    state = registry.service_of(checkpoint, service).state
+    state = service_of(checkpoint, service).state
     seen = inspect_state(state, checkpoint, None if user is None else user.encode())
     if seen is None:
         raise ConfigError(f"{user or chr(34) * 2}: expected a user that the state knows, found none.", "check the id.")
@@ -212,17 +208,6 @@ def show(
             checkpoint_view.print_user(seen, state.titles)
         else:
             checkpoint_view.print_job(seen)
-
-
-def _state_of_both(one: str, other: str, service: str) -> StateModel:
-    """The state model of both places. Raises ConfigError if they belong to different services."""
-    services = [registry.service_of(folder, service) for folder in (one, other)]
-    if services[0].name != services[1].name:
-        raise ConfigError(
-            f"{other}: expected a state of {services[0].name} as {one}, found one of {services[1].name}.",
-            "compare states of one service.",
-        )
-    return services[0].state
 
 
 def _tell(savepoint: Savepoint, out: str, json_output: bool) -> None:

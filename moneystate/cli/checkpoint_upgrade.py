@@ -1,8 +1,7 @@
-"""`moneystate checkpoint upgrade` and `downgrade`: rewrite all of a checkpoint's state in one version, without a
-replay.
+"""`moneystate checkpoint upgrade`: rewrites all of a checkpoint's state in the current version, without a replay.
 
-A running job rewrites each entry in the current version when it next changes it. The runs of these commands read no
-input. Each batch rewrites the entries of a share of the key groups, in one transaction with the changelog and the
+A running job rewrites each entry in the current version when it next changes it. A run of this command reads no input.
+Each batch rewrites the entries of a share of the key groups, in one transaction with the changelog and the
 markers. The plans record the progress, so a run that was stopped or killed can be resumed.
 """
 
@@ -15,30 +14,29 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from moneystate.cli import registry, services
 from moneystate.cli.checkpoint_schemas import count_state
 from moneystate.cli.command import add
 from moneystate.cli.flag_groups import KafkaFlags, SparkFlags
 from moneystate.cli.job_kinds import kind_of
 from moneystate.cli.option import NUMBER, Panel, check_given, flagged, option
-from moneystate.cli.options import BootstrapServers, CheckpointFolder, Json, PlainService
+from moneystate.cli.options import BootstrapServers, CheckpointFolder, Json, ServiceOfState
+from moneystate.cli.state_owner import service_of
 from moneystate.cli.tables import print_table
 from moneystate.engine import plan as plans
 from moneystate.engine.plan import STATE_VERSION
-from moneystate.errors import CheckpointError, ConfigError
+from moneystate.errors import CheckpointError
 from moneystate.job.checkpoint import Checkpoint
 from moneystate.job.progress import BatchProgress
 from moneystate.job.run_options import RunOptions
-from moneystate.ports.service import ServiceSpec
 from moneystate.ports.state import Versions
 from moneystate.runtime.folders import avro_root, folder_of
 from moneystate.schemas.tree import Tree, read_folder, tree_of
-from state_tools.downgrade_check import check_downgrade
 from state_tools.export import FINISH_FIRST
+
+TITLE = "upgrade"
 
 Batches = Annotated[
     int,
@@ -52,20 +50,19 @@ DryRun = Annotated[bool, option("dry-run", "Only count the entries by version; n
 
 @dataclass(frozen=True)
 class RewriteFlags:
-    """The flags that both commands have."""
+    """The flags of the command."""
 
     kafka_flags: KafkaFlags
     spark_flags: SparkFlags
     bootstrap_servers: BootstrapServers = ""
     batches: Batches = 16
     dry_run: DryRun = False
-    service: PlainService = ""
+    service: ServiceOfState = ""
     json_output: Json = False
 
 
 def register(app: typer.Typer) -> None:
     add(app, flagged(upgrade, "flags", RewriteFlags), "upgrade")
-    add(app, flagged(downgrade, "flags", RewriteFlags), "downgrade")
 
 
 def upgrade(checkpoint: CheckpointFolder, flags: RewriteFlags) -> None:
@@ -73,36 +70,11 @@ def upgrade(checkpoint: CheckpointFolder, flags: RewriteFlags) -> None:
 
     The job must not run at the same time.
     """
-    _rewrite(_existing(checkpoint, flags), flags, STATE_VERSION, "upgrade")
-
-
-def downgrade(
-    checkpoint: CheckpointFolder,
-    flags: RewriteFlags,
-    to: Annotated[int, option("to", "The state version that the older program knows.", Panel.state, NUMBER, least=1)],
-) -> None:
-    """Rewrite all state in an earlier version.
-
-    An older program can then continue. The command is refused, with nothing rewritten, if something in the state cannot
-    be written in that version.
-    """
-    if not 0 < to < STATE_VERSION:
-        raise ConfigError(f"--to {to}: expected an earlier state version.", f"give 1 to {STATE_VERSION - 1}.")
     existing = _existing(checkpoint, flags)
-    written = _service(existing, flags.service).state.versions.written
-    if to not in written:
-        raise ConfigError(
-            f"--to {to}: expected a state version of this service, found none of that number.",
-            f"give one of {', '.join(map(str, sorted(written)))}.",
-        )
-    _rewrite(existing, flags, to, "downgrade")
-
-
-def _rewrite(existing: Checkpoint, flags: RewriteFlags, version: int, title: str) -> None:
     if flags.dry_run:
-        _show_counts(existing, flags.service, version, flags.json_output)
+        _show_counts(existing, flags.service, flags.json_output)
     else:
-        _run(existing, flags.service, _options(existing, flags, version), title, flags.json_output)
+        _run(existing, flags.service, _options(existing, flags), flags.json_output)
 
 
 def _existing(folder: str, flags: RewriteFlags) -> Checkpoint:
@@ -126,7 +98,7 @@ def _check_no_input_planned(checkpoint: Checkpoint) -> None:
         )
 
 
-def _options(existing: Checkpoint, flags: RewriteFlags, version: int) -> RunOptions:
+def _options(existing: Checkpoint, flags: RewriteFlags) -> RunOptions:
     kafka_config = flags.kafka_flags.settings()
     check_given(bootstrap_servers=flags.bootstrap_servers)
     settings = existing.settings()
@@ -142,13 +114,9 @@ def _options(existing: Checkpoint, flags: RewriteFlags, version: int) -> RunOpti
         create_topics=False,
         kafka_config=kafka_config,
         spark_config=flags.spark_flags.configure(),
-        rewrite=(min(flags.batches, settings["key_groups"]), version),
+        rewrite=(min(flags.batches, settings["key_groups"]), STATE_VERSION),
         local=bool(settings.get("local")),
     )
-
-
-def _service(checkpoint: Checkpoint, given: str) -> ServiceSpec:
-    return registry.service_of(checkpoint.root, given)
 
 
 def kept_rules(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -156,22 +124,15 @@ def kept_rules(checkpoint: Checkpoint) -> dict[str, Any]:
     return checkpoint.rules(str(checkpoint.offset(checkpoint.last_planned())["rules"]))
 
 
-def _run(checkpoint: Checkpoint, given: str, options: RunOptions, title: str, json_output: bool) -> None:
+def _run(checkpoint: Checkpoint, given: str, options: RunOptions, json_output: bool) -> None:
     assert options.rewrite is not None
     _check_no_input_planned(checkpoint)
     shares, version = options.rewrite
-    service = _service(checkpoint, given)
-    bar = _Bar(title, checkpoint, shares, version)
-
-    def precheck(session: SparkSession) -> None:
-        check_downgrade(session, service.state.versions, checkpoint, options.key_groups, version)
-
+    service = service_of(checkpoint.root, given)
+    bar = _Bar(checkpoint, shares, version)
     kind = kind_of(options)
     with bar.progress:
         job = kind.job(service.job(kept_rules(checkpoint)), options, bar.batch)
-        if version < STATE_VERSION:
-            _check_on_spark(options)
-            job.precheck = precheck
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: job.stop())
         kind.run([job])
@@ -182,21 +143,11 @@ def _run(checkpoint: Checkpoint, given: str, options: RunOptions, title: str, js
         )
 
 
-def _check_on_spark(options: RunOptions) -> None:
-    """Raises CheckpointError."""
-    if options.local:
-        raise CheckpointError(
-            f"{options.checkpoint}: expected a job on Spark for a downgrade, found a local run.",
-            "bootstrap from the logs with the earlier program.",
-        )
-
-
 class _Bar:
     """Batches done and to do, entries rewritten and their rate, on stderr."""
 
-    def __init__(self, title: str, checkpoint: Checkpoint, shares: int, version: int) -> None:
+    def __init__(self, checkpoint: Checkpoint, shares: int, version: int) -> None:
         self.console = Console(stderr=True)
-        self.title = title
         self.checkpoint = checkpoint
         self.shares = shares
         self.version = version
@@ -205,7 +156,7 @@ class _Bar:
         self.seconds = 0.0
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self.progress = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
-        self.task = self.progress.add_task(title, total=shares + 1, completed=self.done)
+        self.task = self.progress.add_task(TITLE, total=shares + 1, completed=self.done)
 
     def _done(self, batch: int) -> int:
         """Returns how many batches are done after a batch, including the closing one, according to the plans."""
@@ -218,7 +169,7 @@ class _Bar:
         self.progress.update(self.task, completed=self.done, description=self.line())
 
     def line(self) -> str:
-        return f"{self.title}: {self.entries:,} entries, {self.entries / max(self.seconds, 1e-9):,.0f}/s"
+        return f"{TITLE}: {self.entries:,} entries, {self.entries / max(self.seconds, 1e-9):,.0f}/s"
 
     def say(self) -> None:
         whole = f"the state has version {self.version}"
@@ -227,21 +178,22 @@ class _Bar:
         self.console.print(f"{self.line()}, {done}; {state}", highlight=False)
 
 
-def _show_counts(checkpoint: Checkpoint, given: str, version: int, json_output: bool) -> None:
+def _show_counts(checkpoint: Checkpoint, given: str, json_output: bool) -> None:
     """Shows the entries by record and version, and how many must be rewritten."""
-    trees = [avro_root(), folder_of(services.load(given))] if given else [avro_root()]
-    tree = tree_of({path: content for root in trees for path, content in read_folder(root).items()})
-    rows = _rows(tree, _service(checkpoint, given).state.versions, count_state(checkpoint), version)
+    service = service_of(checkpoint.root, given)
+    folders = [avro_root(), folder_of(service.job({}).schemas)]
+    tree = tree_of({path: content for root in folders for path, content in read_folder(root).items()})
+    rows = _rows(tree, service.state.versions, count_state(checkpoint))
     if json_output:
-        typer.echo(json.dumps({"version": version, "entries": rows}))
+        typer.echo(json.dumps({"version": STATE_VERSION, "entries": rows}))
         return
     cells = [[row["record"], f"v{row['version']}", f"{row['entries']:,}", f"{row['rewrite']:,}"] for row in rows]
     numbers = ["entries", "to rewrite"]
     print_table(Console(), ["record", "version", *numbers], cells, right=numbers)
 
 
-def _rows(tree: Tree, versions: Versions, counts: dict[tuple[str, str], int], version: int) -> list[dict[str, Any]]:
-    wanted = {header[2:].hex() for header in versions.written[version]}
+def _rows(tree: Tree, versions: Versions, counts: dict[tuple[str, str], int]) -> list[dict[str, Any]]:
+    wanted = {header[2:].hex() for header in versions.written}
     totals: dict[str, int] = {}
     for (_, schema), n in counts.items():
         totals[schema] = totals.get(schema, 0) + n

@@ -29,7 +29,7 @@ EXIT_CODES = {
 }
 ADVICE = {
     grpc.StatusCode.NOT_FOUND: "check the id, or ask as of another version.",
-    grpc.StatusCode.OUT_OF_RANGE: "ask as of a version that the server has; moneystate state status shows the oldest.",
+    grpc.StatusCode.OUT_OF_RANGE: "ask as of a version that the server has; moneystate ask SERVICE status shows them.",
     grpc.StatusCode.INVALID_ARGUMENT: "check the arguments; see --help.",
     grpc.StatusCode.UNAUTHENTICATED: "give --token-file, or --tls-cert and --tls-key.",
     grpc.StatusCode.PERMISSION_DENIED: "use a token or a certificate with the scope.",

@@ -16,7 +16,7 @@ from rich.console import Console
 from moneystate.cli.command import add, new_group
 from moneystate.cli.flag_groups import ClusterFlags
 from moneystate.cli.option import TIME, Panel, flagged, option
-from moneystate.cli.options import Json, Limit, PlainService, Quiet
+from moneystate.cli.options import GivenService, Json, Limit, Quiet
 from moneystate.cli.service_broker import reach
 from moneystate.cli.tables import Cell, print_fields, print_table
 from moneystate.cli.times import parse_time_ms
@@ -41,7 +41,7 @@ Places = Annotated[
 ]  # fmt: skip
 
 
-def _letters(context: typer.Context, cluster: ClusterFlags, service: PlainService = "") -> DeadLetterLog:
+def _letters(context: typer.Context, cluster: ClusterFlags, service: GivenService) -> DeadLetterLog:
     job, settings = reach(context, cluster, service)
     return DeadLetterLog(
         cluster.bootstrap_servers,

@@ -10,18 +10,13 @@ from moneystate.cli.durations import parse_ms
 from moneystate.cli.option import Flags, check_given, pairs
 from moneystate.cli.options import (
     BOUND,
-    DEDUP_TTL,
     MAX_FUTURE,
     MAX_RECORD_BYTES,
-    SESSION_TTL,
-    SESSION_WAIT,
     BootstrapServers,
     Bound,
-    DedupTtl,
     Format,
     KafkaConfig,
     KafkaConfigFile,
-    Lookup,
     Master,
     MaxFuture,
     MaxRecordBytes,
@@ -30,9 +25,6 @@ from moneystate.cli.options import (
     MinInsyncReplicas,
     ReplicationFactor,
     SchemaRegistry,
-    SessionLookup,
-    SessionTtl,
-    SessionWait,
     SparkConfig,
     TlsCa,
     TlsCert,
@@ -198,23 +190,4 @@ class RuleFlags(Flags):
             "bound_ms": parse_ms(self.bound, "--bound"),
             "max_future_ms": parse_ms(self.max_future, "--max-future"),
             "max_record_bytes": self.max_record_bytes,
-        }
-
-
-@dataclass(frozen=True)
-class SessionFlags(Flags):
-    """The rules that only the enrichment has."""
-
-    session_ttl: SessionTtl = SESSION_TTL
-    dedup_ttl: DedupTtl = DEDUP_TTL
-    session_wait: SessionWait = SESSION_WAIT
-    session_lookup: Lookup = SessionLookup.none
-
-    def rules(self) -> dict[str, Any]:
-        """The rules by name. Raises ConfigError."""
-        return {
-            "session_ttl_ms": parse_ms(self.session_ttl, "--session-ttl", 1),
-            "dedup_ttl_ms": parse_ms(self.dedup_ttl, "--dedup-ttl", 1),
-            "session_wait_ms": parse_ms(self.session_wait, "--session-wait"),
-            "lookup": self.session_lookup is SessionLookup.topic,
         }

@@ -18,7 +18,7 @@ class Kind(NamedTuple):
 def kind_of(options: RunOptions) -> Kind:
     """Imports only the wanted one: PySpark takes longer to import than a local job to start."""
     if options.local:
-        from moneystate.local.job import LocalJob, run_local
+        from moneystate.job.local.job import LocalJob, run_local
 
         return Kind(LocalJob, run_local)
     from moneystate.spark.job import Job, run_together

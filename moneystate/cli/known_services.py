@@ -1,4 +1,4 @@
-"""The short names of this project's plain services. A name can stand for services that run together."""
+"""The short names of this project's services. A name can stand for services that run together."""
 
 from __future__ import annotations
 
@@ -18,15 +18,7 @@ KNOWN: Final[dict[str, tuple[str, ...]]] = {
         "services.reconciliation.completeness:completeness",
     ),
 }
-ENRICHMENT: Final = "enrichment"  # the service written by hand
-COMMANDS: Final = {ENRICHMENT: "enrich"}  # of services with a command of their own, by short name
-# Services whose jobs are written by hand, by short name: the declaration of their lookups
-LOOKUPS: Final = {ENRICHMENT: "services.enrichment.lookups:service"}
-# Commands of services, by name: those that run for long, and log; others; and groups of them
-LOGGING: Final = {
-    "enrich": "services.enrichment.cli.enrich:enrich",
-    "lookup-worker": "moneystate.cli.lookup_worker:lookup_worker",
-}
+# Commands of services, by name, and groups of them
 FAKES: Final = {"fake-session-service": "services.enrichment.cli.fake_session_service:fake_session_service"}
 GROUPS: Final = {
     "delivery": "services.delivery.cli.commands:app",
@@ -34,7 +26,7 @@ GROUPS: Final = {
     "rollups": "services.rollups.cli.plot:app",
 }
 DEMOS: Final[dict[str, str]] = {
-    ENRICHMENT: "services.enrichment.cli.demo:demo",
+    "enrichment": "services.enrichment.cli.demo:demo",
     "apply": "moneystate.apply.demo:demo",
     "changes": "services.changes.demo:demo",
     "console": "services.rollups.console_demo:demo",

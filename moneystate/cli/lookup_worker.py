@@ -20,7 +20,6 @@ from moneystate import log
 from moneystate.cli import services
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.flag_groups import ClientFlags, ClusterFlags, FormatFlags, MetricsFlags, NewTopicFlags
-from moneystate.cli.known_services import ENRICHMENT, LOOKUPS
 from moneystate.cli.lookup_display import LookupDisplay
 from moneystate.cli.option import DURATION, NUMBER, PATH, Panel, check_given, option
 from moneystate.cli.options import CreateTopics, Json, Quiet, consumer_group
@@ -48,6 +47,9 @@ END_S = 20.0
 
 def lookup_worker(
     context: typer.Context,
+    service: Annotated[
+        str, typer.Argument(metavar="SERVICE", help="Service: a short name, or MODULE:NAME with a module or its file.")
+    ],
     url: Annotated[
         str,
         option("url", "Where the HTTP service is, such as https://host: the lookup has the path.", Panel.http, "URL"),
@@ -57,9 +59,6 @@ def lookup_worker(
     new_topics: NewTopicFlags,
     client_flags: ClientFlags,
     metrics_flags: MetricsFlags,
-    service: Annotated[
-        str, typer.Argument(metavar="SERVICE", help="Service: a short name, or MODULE:NAME with a module or its file.")
-    ] = ENRICHMENT,
     lookup: Annotated[
         str, option("lookup", "The lookup to work for.", Panel.run, "NAME", shown="the service's only one")
     ] = "",
@@ -115,7 +114,7 @@ def lookup_worker(
     """
     check_given(url=url)
     created_as = new_topics.replication()
-    reference = services.chosen(context, LOOKUPS.get(service, service))
+    reference = services.chosen(context, service)
     plan = _lookup_of(reference, lookup)
     requests, replies = plan.lookup.requests.topic, plan.lookup.replies.topic
     declared = {one.topic: one.format for one in (plan.lookup.requests, plan.lookup.replies)}

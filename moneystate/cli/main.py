@@ -4,6 +4,7 @@ failed."""
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -61,4 +62,6 @@ def _say_error(line: str, **about: object) -> None:
 
 
 if __name__ == "__main__":
+    # spark-submit runs this file, and its folder has a module with the name of a package.
+    sys.path[:] = [folder for folder in sys.path if Path(folder) != Path(__file__).parent]
     main()

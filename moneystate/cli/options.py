@@ -28,28 +28,22 @@ from moneystate.log import Level
 BOUND = "20s"
 MAX_FUTURE = "10m"
 LOOKUP_DEADLINE = "10m"
-DEDUP_TTL = "1h"
-SESSION_TTL = "1d"
-SESSION_WAIT = "60s"
 MAX_RECORD_BYTES = 128 * 1024
 MIN_RECORD_BYTES = 1024
 MAX_PORT = 65_535
 
 
-class SessionLookup(StrEnum):
-    none = "none"
-    topic = "topic"
-
-
 # service
 
 
-def service_option(shown: str) -> typer.models.OptionInfo:
-    help = "A plain service: its short name, or MODULE:NAME with a module or its file."
+def service_option(shown: str | None = None) -> typer.models.OptionInfo:
+    help = "A service: its short name, or MODULE:NAME with a module or its file."
     return option("service", help, Panel.service, "SERVICE", shown=shown)
 
 
-PlainService = Annotated[str, service_option("the enrichment")]
+AnyService = Annotated[str, service_option("none")]
+GivenService = Annotated[str, service_option()]
+ServiceOfState = Annotated[str, service_option("the one of this project that the state names")]
 
 # rules
 
@@ -63,18 +57,6 @@ MaxRecordBytes = Annotated[
         "max-record-bytes",
         "An event with a larger value is a dead letter, and `ingest` refuses it: not every format could hold it.",
         Panel.rules, NUMBER, least=MIN_RECORD_BYTES,
-    ),
-]  # fmt: skip
-SessionTtl = Annotated[
-    str, option("session-ttl", "How long after its creation a session is valid.", Panel.rules, DURATION)
-]
-DedupTtl = Annotated[str, option("dedup-ttl", "How long a money id is remembered.", Panel.rules, DURATION)]
-SessionWait = Annotated[str, option("session-wait", "How long money waits for its session.", Panel.rules, DURATION)]
-Lookup = Annotated[
-    SessionLookup,
-    choice(
-        "session-lookup", "topic: missing sessions are looked up through topics (docs/lookups.md).", Panel.rules,
-        SessionLookup,
     ),
 ]  # fmt: skip
 
@@ -97,7 +79,7 @@ ApplicationId = Annotated[
     str,
     option(
         "application-id", "Names transactions, markers and the consumer group.", Panel.state, "NAME",
-        shown="topic prefix and service; for the enrichment: topic prefix, or moneystate",
+        shown="topic prefix and service",
     ),
 ]  # fmt: skip
 

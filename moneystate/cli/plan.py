@@ -21,7 +21,7 @@ from moneystate.cli.tables import Cell, print_table
 from moneystate.engine.inputs import Inputs
 from moneystate.errors import ConfigError
 from moneystate.job.checkpoint import Checkpoint
-from moneystate.job.deployment import Change, changes
+from moneystate.job.deployment import JobChange, changes
 from moneystate.job.startup import settings_of
 from moneystate.job.storage.savepoints import manifest_of
 from moneystate.kafka.client import admin_client
@@ -85,11 +85,11 @@ def _difference(approved: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     return ""
 
 
-def _planned(prepared: list[Prepared]) -> dict[str, list[Change]]:
+def _planned(prepared: list[Prepared]) -> dict[str, list[JobChange]]:
     return {one.spec.name: [*_of_checkpoint(one), *_of_topics(one)] for one in prepared}
 
 
-def _of_checkpoint(one: Prepared) -> list[Change]:
+def _of_checkpoint(one: Prepared) -> list[JobChange]:
     o = one.options.named(one.spec)
     settings = settings_of(one.spec.name, o.key_groups, o.partitions, o.application(), o.topic_prefix, o.local)
     checkpoint = Checkpoint(o.checkpoint)
@@ -98,21 +98,21 @@ def _of_checkpoint(one: Prepared) -> list[Change]:
     return changes(one.spec, settings, checkpoint, savepoint, o.drain_until_ms)
 
 
-def _of_topics(one: Prepared) -> list[Change]:
+def _of_topics(one: Prepared) -> list[JobChange]:
     """The topics that the start would create."""
     o = one.options
     there = partition_counts(admin_client(o.bootstrap_servers, o.kafka_config))
     names = [*Inputs(one.spec.inputs).named, *one.spec.streams, one.spec.changelog, one.spec.commits]
     missing = [name for name in dict.fromkeys(names) if o.topic_prefix + name not in there]
     effect = "is created" if o.create_topics else "missing, and --no-create-topics is given"
-    return [Change("topic", o.topic_prefix + name, None, "new", effect, not o.create_topics) for name in missing]
+    return [JobChange("topic", o.topic_prefix + name, None, "new", effect, not o.create_topics) for name in missing]
 
 
-def _as_json(planned: dict[str, list[Change]]) -> dict[str, Any]:
+def _as_json(planned: dict[str, list[JobChange]]) -> dict[str, Any]:
     return {service: [change._asdict() for change in mine] for service, mine in planned.items()}
 
 
-def _show(planned: dict[str, list[Change]]) -> None:
+def _show(planned: dict[str, list[JobChange]]) -> None:
     console = Console(highlight=False)
     for service, mine in planned.items():
         if not mine:
@@ -132,7 +132,7 @@ def _show_staying(one: Prepared) -> None:
         )
 
 
-def _mark(change: Change) -> Text:
+def _mark(change: JobChange) -> Text:
     return Text("NO", "red") if change.refused else Text("~", "yellow")
 
 

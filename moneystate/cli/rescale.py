@@ -14,19 +14,20 @@ import typer
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from moneystate.cli import facts_view, registry
+from moneystate.cli import facts_view
 from moneystate.cli.flag_groups import KafkaFlags, SparkFlags
 from moneystate.cli.option import PATH_OR_URI, Panel, check_given, flagged, option
 from moneystate.cli.options import (
     BootstrapServers,
     CheckpointFolder,
     Json,
-    PlainService,
     Quiet,
     SameKeyGroups,
     SamePartitions,
+    ServiceOfState,
 )
 from moneystate.cli.savepoint_progress import counting
+from moneystate.cli.state_owner import service_of
 from moneystate.cli.tables import print_fields
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import InstanceError
@@ -46,7 +47,7 @@ class Surroundings:
 
     kafka_flags: KafkaFlags
     spark_flags: SparkFlags
-    service: PlainService = ""
+    service: ServiceOfState = ""
     json_output: Json = False
     quiet: Quiet = False
 
@@ -73,7 +74,7 @@ def rescale_job(
     check_given(checkpoint=checkpoint, new_checkpoint=new_checkpoint, bootstrap_servers=bootstrap_servers)
     spark_config = flags.spark_flags.configure()
     kafka = flags.kafka_flags.settings()
-    service = registry.service_of(checkpoint, flags.service)
+    service = service_of(checkpoint, flags.service)
     settings = open_checkpoint(checkpoint).settings()
     target = Target(new_checkpoint, key_groups or settings["key_groups"], partitions or settings["partitions"])
     rescaling = Rescaling(service, checkpoint, target, bootstrap_servers, kafka)

@@ -1,4 +1,4 @@
-"""A plain service's rules as flags of its commands.
+"""A service's rules as flags of its commands.
 
 A rule `wait_ms` is the flag `--wait` with a duration. Any other rule is the flag with its name. With several services,
 `--orders.wait` sets the rule only for the service orders.
@@ -85,17 +85,12 @@ def _instead_of(name: str, rules: Sequence[str], own: Sequence[str]) -> str:
 
 
 def rules_given(reference: str, words: Sequence[str]) -> dict[str, Any]:
-    """The rules among the words of a command for one service. `reference` empty: the service has no rules as flags.
-    Raises ConfigError for other words."""
+    """The rules among the words of a command for one service. Raises ConfigError for other words."""
     given = parted(words)
     if given.services:
         raise ConfigError(
             f"{given.services[0]}: expected only flags, found another word.", "name the service with --service."
         )
-    if not reference:
-        if given.rules:
-            raise ConfigError(f"{given.rules[0][0]}: expected a flag of the command, found another one.", "see --help.")
-        return {}
     return rules_by_service([reference], given.rules)[0]
 
 

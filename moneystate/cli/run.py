@@ -1,4 +1,4 @@
-"""`moneystate run`: runs plain services as jobs, from Kafka to Kafka."""
+"""`moneystate run`: runs services as jobs, from Kafka to Kafka."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run_services(
     json_output: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run plain services from Kafka to Kafka, exactly once.
+    """Run services from Kafka to Kafka, exactly once.
 
     Records are processed in event-time order. A rule of a service is a flag: wait_ms is --wait 30m. Several services
     run in one Spark application, with a folder of --checkpoint for each. With --local, they run in one process without

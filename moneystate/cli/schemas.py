@@ -22,8 +22,9 @@ from moneystate.cli.command import add, new_group
 from moneystate.cli.flag_groups import StoreFlags
 from moneystate.cli.option import PATH, Panel, option, repeated
 from moneystate.cli.options import Json
-from moneystate.cli.registry import SERVICES
 from moneystate.cli.tables import Cell, print_table
+from moneystate.engine.avro import MAGIC
+from moneystate.engine.clock import MIGRATIONS
 from moneystate.errors import ConfigError
 from moneystate.job.checkpoint import Checkpoint
 from moneystate.runtime.folders import avro_root, folder_of
@@ -32,7 +33,6 @@ from moneystate.schemas.services import findings_of, functions_of, release_servi
 from moneystate.schemas.tree import RELEASED, Tree, is_state, read_folder, release, tree_of
 
 REFUSED_EXIT_CODE = 1
-MAGIC_BYTES = 2
 
 FolderOption = Annotated[
     Path | None, option("avro", "Folder of the schemas.", Panel.input, PATH, shown="the program's own")
@@ -40,7 +40,7 @@ FolderOption = Annotated[
 
 
 ServiceArgument = Annotated[
-    str, typer.Argument(metavar="MODULE:SERVICE", help="A plain service, whose schemas are beside it.")
+    str, typer.Argument(metavar="MODULE:SERVICE", help="A service, whose schemas are beside it.")
 ]
 
 
@@ -97,7 +97,7 @@ def release_command(
 ) -> None:
     """Add new versions to the list of releases.
 
-    Released versions must not be edited any more. For a plain service, the command first writes the schemas of its
+    Released versions must not be edited any more. For a service, the command first writes the schemas of its
     records.
     """
     if service:
@@ -127,10 +127,7 @@ def functions_for(root: Path) -> Functions:
     files = None
     if golden.is_dir():
         files = {path.relative_to(golden).as_posix() for path in golden.glob("*/*.hex")}
-    ways = [service.state.versions for service in SERVICES.values()]
-    up = {header[MAGIC_BYTES:].hex() for way in ways for header in way.up}
-    down = {header[MAGIC_BYTES:].hex() for way in ways for header in way.down}
-    return Functions(up, down, files)
+    return Functions({header[len(MAGIC) :].hex() for header in MIGRATIONS}, files)
 
 
 def _root(avro: Path | None) -> Path:

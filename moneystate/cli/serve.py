@@ -7,19 +7,22 @@ from typing import Annotated
 import typer
 
 from moneystate import log
-from moneystate.cli import registry, services
+from moneystate.cli import services
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.flag_groups import ClusterFlags, MetricsFlags, SecurityFlags, StoreFlags
 from moneystate.cli.option import DURATION, NUMBER, PATH, PATH_OR_URI, Panel, check_given, option
-from moneystate.cli.options import Announce, Grace, Listen, PlainService, ReplicaFolder, Traces, audit_target
+from moneystate.cli.options import Announce, GivenService, Grace, Listen, ReplicaFolder, Traces, audit_target
 from moneystate.cli.tracing import check_traces
 from moneystate.errors import SavepointError
 from moneystate.job.local_path import is_local
 from moneystate.job.storage import savepoints
 from moneystate.replica.files import generation
+from moneystate.runtime.job import plain_service
+from moneystate.runtime.plans import plan_of
 from moneystate.serving import supervisor
 from moneystate.serving.limits import Limits
 from moneystate.serving.options import Security, ServeOptions
+from moneystate.serving.state.served import ServedService
 
 DEFAULT_LISTEN = "127.0.0.1:8484"
 MAX_WORKERS = 64
@@ -34,12 +37,12 @@ def serve(
     context: typer.Context,
     data: ReplicaFolder,
     cluster: ClusterFlags,
+    service: GivenService,
     security_flags: SecurityFlags,
     metrics_flags: MetricsFlags,
     store_flags: StoreFlags,
     listen: Listen = DEFAULT_LISTEN,
     announce: Announce = "",
-    service: PlainService = "",
     from_snapshot: Annotated[
         str,
         option(
@@ -61,12 +64,6 @@ def serve(
             least=0,
         ),
     ] = 0,
-    lineage: Annotated[
-        bool,
-        option(
-            "lineage", "Also follow the enriched events, to explain money that was put out.", Panel.server, shown="on"
-        ),
-    ] = True,
     workers: Annotated[
         int,
         option(
@@ -126,7 +123,6 @@ def serve(
         topic_prefix=cluster.topic_prefix,
         history_ms=parse_ms(history, "--history"),
         history_versions=history_versions or None,
-        follow_lineage=lineage,
         workers=workers,
         grace_s=parse_ms(grace, "--grace") / 1000,
         metrics_port=metrics_flags.metrics_port,
@@ -139,9 +135,10 @@ def serve(
         ),
         limits=Limits(max_streams, max_streams_per_caller, max_calls, max_calls_per_caller),
     )  # fmt: skip
-    face = registry.face_of(reference)
-    log.add_fields(service=face.name)
-    supervisor.serve(options, face)
+    plan_of(reference).queries  # noqa: B018 (it refuses those that cannot be called)
+    served = ServedService(reference)
+    log.add_fields(service=served.name)
+    supervisor.serve(options, served)
 
 
 def _snapshot(address: str, data: str, reference: str, flags: StoreFlags) -> str:
@@ -149,7 +146,7 @@ def _snapshot(address: str, data: str, reference: str, flags: StoreFlags) -> str
     if not address or (generation(data) is not None and not is_local(address)):
         return ""
     flags.configure()
-    made_by, job = savepoints.manifest_of(address, SNAPSHOT).job, registry.chosen(reference).name
+    made_by, job = savepoints.manifest_of(address, SNAPSHOT).job, plain_service(reference).name
     if made_by != job:
         raise SavepointError(
             f"{SNAPSHOT} {address}: expected a state of {job}, found one of {made_by}.",

@@ -1,4 +1,4 @@
-"""Builds the jobs of plain services from flags, for `run` and `plan`."""
+"""Builds the jobs of services from flags, for `run` and `plan`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resolves names of plain services: a short name, or MODULE:NAME with a module's name or the path of its file. NAME
+"""Resolves names of services: a short name, or MODULE:NAME with a module's name or the path of its file. NAME
 is a service or its factory.
 """
 
@@ -18,6 +18,7 @@ import typer
 from moneystate.api.rules import file_name, plain, read
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.known_services import KNOWN
+from moneystate.cli.option import check_given
 from moneystate.cli.service_config import check_used, service_tables
 from moneystate.errors import ConfigError, MoneystateError
 from moneystate.runtime.folders import PACKAGE
@@ -66,9 +67,8 @@ def _table_of(path: str) -> str:
 
 
 def chosen(context: typer.Context, text: str) -> str:
-    """The reference of a command's --service with its --config; empty without --service."""
-    if not text:
-        return ""
+    """The reference of a command's --service with its --config. Raises ConfigError."""
+    check_given(service=text)
     tables = service_tables(context)
     reference = load(text, tables)
     check_used(context, tables, {text, *KNOWN, made_at(reference).service.name})

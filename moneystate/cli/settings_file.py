@@ -1,13 +1,13 @@
 """One TOML file for all flags: a table for each command, keys as the flags, with - or _.
 
-[enrich]
+[run]
 bootstrap-servers = "broker:9092"
 bound = "20s"
 
-[state]                 # all commands of the group that have the flag
-address = "replica:8484"
+[checkpoint]            # all commands of the group that have the flag
+service = "enrichment"
 
-[state.users]
+[checkpoint.compare]
 limit = 1000
 """
 
@@ -21,7 +21,7 @@ import typer
 from typer.core import TyperGroup
 
 from moneystate.api.rules import NUMBER_BITS
-from moneystate.cli.known_services import COMMANDS, KNOWN
+from moneystate.cli.known_services import KNOWN
 from moneystate.cli.option import PATH, Panel, variable
 from moneystate.cli.service_config import read_file
 from moneystate.errors import ConfigError
@@ -30,7 +30,7 @@ RUN, PLAN, DOCTOR = "run", "plan", "doctor"  # plan and doctor take the flags of
 # commands for any service: tables that belong to no command are services'
 OF_SERVICES: Final = (
     RUN, PLAN, "archive", "ask", "bootstrap", "check", "checkpoint", "dead-letters", DOCTOR, "heartbeat", "schemas",
-    "serve", "state", "transactions", "verify-replay",
+    "serve", "transactions", "verify-replay",
 )  # fmt: skip
 ARGUMENTS: Final = "moneystate.arguments"  # where a command keeps its arguments, in its context
 NO_OPTIONS: Final = ("help", "config")  # only on the command line
@@ -47,18 +47,9 @@ def load(context: typer.Context, path: Path | None) -> Path | None:
     words = words_of(context)
     root: Any = context.find_root().command
     _File(path).check_root(root, content, words[0] in OF_SERVICES)
-    for given in [words, *_as_tables_of(words, context)]:
+    for given in [words, *([[RUN]] if words in ([PLAN], [DOCTOR]) else [])]:
         context.default_map = {**_values(root, content, given), **(context.default_map or {})}
     return path
-
-
-def _as_tables_of(words: list[str], context: Any) -> list[list[str]]:
-    """Commands whose table a command uses beside its own."""
-    if words not in ([PLAN], [DOCTOR]):
-        return []
-    given = context.meta.get(ARGUMENTS, ())
-    own = [[command] for name, command in COMMANDS.items() if words == [DOCTOR] and name in given]
-    return own or [[RUN]]
 
 
 def words_of(context: Any) -> list[str]:

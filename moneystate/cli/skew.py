@@ -12,7 +12,7 @@ from rich.console import Console
 from moneystate.cli import services
 from moneystate.cli.flag_groups import ClusterFlags, FormatFlags
 from moneystate.cli.option import NUMBER, Panel, option
-from moneystate.cli.options import Json, KeyGroups, PlainService, Quiet
+from moneystate.cli.options import AnyService, Json, KeyGroups, Quiet
 from moneystate.cli.tables import print_table
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import ConfigError
@@ -75,7 +75,7 @@ def skew(
     key_groups: KeyGroups = 64,
     simulate: Simulate = "4,16,64",
     sample: Records = SAMPLE,
-    service: PlainService = "",
+    service: AnyService = "",
     quiet: Quiet = False,
     json_output: Json = False,
 ) -> None:
@@ -86,7 +86,7 @@ def skew(
     """
     simulated = _numbers(simulate)
     values = format_flags.by_topic([topic]).get(topic, AVRO)
-    keys = _keys(key, values, services.chosen(context, service), format_flags.schema_registry)
+    keys = _keys(key, values, services.chosen(context, service) if service else "", format_flags.schema_registry)
     settings = cluster.settings()
     check_reachable(cluster.bootstrap_servers, settings)
     seen = look_at(cluster.bootstrap_servers, settings, cluster.topic_prefix + topic)

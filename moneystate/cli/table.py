@@ -21,7 +21,7 @@ from moneystate.cli.command import add, new_group
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.flag_groups import ClusterFlags, MetricsFlags, NewTopicFlags
 from moneystate.cli.option import flagged
-from moneystate.cli.options import Json, Quiet
+from moneystate.cli.options import AnyService, Json, Quiet
 from moneystate.cli.table_options import (
     AllowDeletes,
     CreateTopic,
@@ -34,7 +34,6 @@ from moneystate.cli.table_options import (
     Key,
     NamesChoice,
     OnErrorChoice,
-    Service,
     SourceFile,
     Sql,
     Topic,
@@ -137,7 +136,7 @@ def _given(
     sql: Sql = "",
     dsn_file: DsnFile = None,
     key: Key = "",
-    service: Service = "",
+    service: AnyService = "",
     types: Types = "",
     names: NamesChoice = Names.camel,
     zone: Zone = "",
@@ -153,7 +152,9 @@ def _given(
         raise ConfigError(f"--delimiter {delimiter}: expected one character.", "give for example ';'.")
     parts = tuple(part.strip() for part in key.split(",") if part.strip())
     declared = Declared(parts, names, parsed_types(types), None, _zone(zone))
-    return Given(file, sql, dsn_file, declared, file_format, delimiter, services.chosen(context, service))
+    return Given(
+        file, sql, dsn_file, declared, file_format, delimiter, services.chosen(context, service) if service else ""
+    )
 
 
 def _zone(name: str) -> ZoneInfo | None:

@@ -8,14 +8,12 @@ from typing import Annotated, Final
 import typer
 
 from moneystate.cli.option import DURATION, PATH, Panel, choice, option
-from moneystate.cli.options import service_option
 from moneystate.tables.columns import Names
 from moneystate.tables.files import FileFormat
 from moneystate.tables.loading import OnError
 
 SCOPE: Final = "TABLE"  # prefix of the variables whose names other commands have, too
 
-Service = Annotated[str, service_option("none")]
 SourceFile = Annotated[
     Path | None, typer.Argument(metavar="SOURCE", help="A file of CSV, JSON Lines or Parquet.", show_default=False)
 ]

@@ -14,7 +14,7 @@ from rich.console import Console
 from moneystate.cli.command import add, new_group
 from moneystate.cli.flag_groups import ClusterFlags
 from moneystate.cli.option import Panel, flagged, option
-from moneystate.cli.options import ApplicationId, Json, PlainService
+from moneystate.cli.options import ApplicationId, GivenService, Json
 from moneystate.cli.service_broker import reach
 from moneystate.cli.tables import Cell, print_table
 from moneystate.kafka.transaction_log import Transaction
@@ -26,7 +26,7 @@ app = new_group("transactions", "Kafka transactions of an application.")
 
 
 def _application(
-    context: typer.Context, cluster: ClusterFlags, service: PlainService = "", application_id: ApplicationId = ""
+    context: typer.Context, cluster: ClusterFlags, service: GivenService, application_id: ApplicationId = ""
 ) -> Application:
     job, settings = reach(context, cluster, service)
     chosen = application_id or job.application_id(cluster.topic_prefix)

@@ -30,7 +30,7 @@ class Place(NamedTuple):
 PLACES: Final[dict[str, Place]] = {
     "run": Place(JOBS, "moneystate.cli.run:run", rules_take=True, logs=True),
     "plan": Place(JOBS, "moneystate.cli.plan:plan", rules_take=True),
-    **{name: Place(JOBS, home, logs=True) for name, home in known_services.LOGGING.items()},
+    "lookup-worker": Place(JOBS, "moneystate.cli.lookup_worker:lookup_worker", logs=True),
     **{name: Place(JOBS, home) for name, home in known_services.FAKES.items()},
     "doctor": Place(JOBS, "moneystate.cli.doctor:doctor", rules_take=True),
     "skew": Place(JOBS, "moneystate.cli.skew:skew"),
@@ -42,7 +42,6 @@ PLACES: Final[dict[str, Place]] = {
     "transactions": Place(JOBS, "moneystate.cli.transactions:app"),
     "dead-letters": Place(JOBS, "moneystate.cli.dead_letters:app"),
     "serve": Place(QUERIES, "moneystate.cli.serve:serve", logs=True),
-    "state": Place(QUERIES, "moneystate.cli.state:app"),
     "ask": Place(QUERIES, "moneystate.cli.ask:command", numbers_take=True),
     "console": Place(QUERIES, "moneystate.cli.console:console", logs=True),
     **{name: Place(QUERIES, home) for name, home in known_services.GROUPS.items()},

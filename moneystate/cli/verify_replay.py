@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from moneystate.bootstrap.options import BootstrapOptions
-from moneystate.cli import facts_view, registry
+from moneystate.cli import facts_view
 from moneystate.cli.flag_groups import FormatFlags, KafkaFlags, SparkFlags
 from moneystate.cli.options import (
     BootstrapServers,
@@ -19,11 +19,12 @@ from moneystate.cli.options import (
     Json,
     Limit,
     MaxRecordsPerChunk,
-    PlainService,
     Quiet,
+    ServiceOfState,
     SourceTasksOrCores,
     work,
 )
+from moneystate.cli.state_owner import service_of
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import CheckpointError
 from moneystate.ports.state import StateModel
@@ -38,7 +39,7 @@ def verify_replay(
     format_flags: FormatFlags,
     spark_flags: SparkFlags,
     work_folder: Annotated[Path | None, work("a temporary one")] = None,
-    service: PlainService = "",
+    service: ServiceOfState = "",
     limit: Limit = 20,
     max_records_per_chunk: MaxRecordsPerChunk = 200_000,
     source_tasks: SourceTasksOrCores = None,
@@ -53,7 +54,7 @@ def verify_replay(
     """
     spark_config = spark_flags.configure()
     opened = open_for_replay(checkpoint)
-    spec = registry.service_of(checkpoint, service)
+    spec = service_of(checkpoint, service)
     rules = opened.rules(opened.offset(opened.last_committed())["rules"])
     job = spec.job(rules)
     if not job.is_program_of(rules):

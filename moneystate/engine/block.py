@@ -39,8 +39,7 @@ class Block:
         self.passed: list[Output] = []  # dead letters, ready to write
         self.counts: dict[str, int] = {}
         self.early: list[EarlyEvent] = []  # the task's first one of each topic
-        self.version = 0  # of the state that the batch leaves; 0: the program's own
-        self.rewrite = False  # rewrite all entries of the key group in that version
+        self.rewrite = False  # rewrite all entries of the key group that have an earlier schema
 
     def take_marks(self, first: Block) -> None:
         """Takes what another key group's block has brought for all."""
@@ -56,18 +55,17 @@ class Block:
     def pack(self, marked: bool = True) -> bytes:
         """`marked`: with the marks. A process that takes several key groups needs them once."""
         self.seal()
-        head = (self.task, self.tasks, self.drain_to, self.version, self.rewrite)
+        head = (self.task, self.tasks, self.drain_to, self.rewrite)
         marks = (self.marks, [tuple(end) for end in self.tables]) if marked else None
         return marshal.dumps((head, marks, self.sealed, self.unordered, self.passed, self.counts, self.early))
 
 
 def unpack(data: bytes) -> Block:
     head, marks, sealed, unordered, passed, counts, early = marshal.loads(data)
-    task, tasks, drain_to, version, rewrite = head
+    task, tasks, drain_to, rewrite = head
     block = Block(task, tasks, drain_to, [] if marks is None else marks[0])
     block.tables = [] if marks is None else [TableEnd(*end) for end in marks[1]]
     block.marked = marks is not None
-    block.version = version
     block.rewrite = rewrite
     for items in sealed:
         block.items.extend(marshal.loads(items))
@@ -87,7 +85,6 @@ def merge(blocks: Iterable[bytes]) -> Block:
         raise ValueError(f"expected blocks of the tasks 0 to {first.tasks - 1}, found {[b.task for b in parts]}")
     merged = Block(0, 1, first.drain_to, [])
     merged.marked = all(part.marked for part in parts)
-    merged.version = first.version
     merged.rewrite = first.rewrite
     for part in parts:
         merged.marks.extend(part.marks)

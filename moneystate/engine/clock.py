@@ -54,15 +54,7 @@ class Clock:
         return total
 
 
-def encode(clock: Clock, version: int = STATE_VERSION) -> bytes:
-    """The entry, encoded in state version `version`."""
-    entry = _encode(clock)
-    for earlier in range(STATE_VERSION - 1, version - 1, -1):
-        entry = DOWN[earlier](entry)
-    return entry
-
-
-def _encode(clock: Clock) -> bytes:
+def encode(clock: Clock) -> bytes:
     out = bytearray(KEY_GROUP_CLOCK)
     avro.write_long(out, STATE_VERSION)
     avro.write_long(out, clock.watermark)
@@ -98,8 +90,8 @@ def decode(entry: bytes | None) -> Clock:
     clock = Clock()
     if entry is None:
         return clock
-    if entry.startswith(KEY_GROUP_CLOCK_V1):
-        entry = clock_1_to_2(entry)
+    while (header := entry[: avro.HEADER_BYTES]) in MIGRATIONS:
+        entry = MIGRATIONS[header](entry)
     if not entry.startswith(KEY_GROUP_CLOCK):
         raise avro.Malformed("the key group's clock has an unknown schema: a newer program wrote it")
     pos = avro.HEADER_BYTES
@@ -150,15 +142,5 @@ def clock_1_to_2(entry: bytes) -> bytes:
     return KEY_GROUP_CLOCK + entry[avro.HEADER_BYTES :] + b"\x00"
 
 
-def clock_2_to_1(entry: bytes) -> bytes:
-    """Drops the counts by age. They are only shown to people."""
-    _, pos = avro.read_long(entry, avro.HEADER_BYTES)
-    body = pos
-    _, pos = avro.read_long(entry, pos)
-    for _ in range(3):  # highs, slots, counts
-        _, _, pos = avro.read_block(entry, pos)
-    return KEY_GROUP_CLOCK_V1 + avro.long_bytes(1) + entry[body:pos]
-
-
-# Maps a state version to the downgrade from the next version. Even if the format is the same, the number in it differs.
-DOWN: Final[dict[int, Callable[[bytes], bytes]]] = {1: clock_2_to_1}
+# The functions that lead from an earlier schema to the next one.
+MIGRATIONS: Final[dict[bytes, Callable[[bytes], bytes]]] = {KEY_GROUP_CLOCK_V1: clock_1_to_2}

@@ -69,6 +69,11 @@ class Inputs:
         self.patterns = [t for t in every if is_pattern(t.name)]
         self.known: dict[str, InputTopic | None] = {}
 
+    def named_among(self, existing: Iterable[str]) -> list[str]:
+        """The topics of the named inputs. One of replies may be missing in `existing`: then nobody has replied."""
+        there = set(existing)
+        return [name for name, t in self.named.items() if t.ordered or name in there]
+
     def of(self, topic: str) -> InputTopic | None:
         """The input that reads a topic; None: no input does."""
         named = self.named.get(topic)

@@ -89,7 +89,6 @@ class Intake:
             block.tables = self.tables
         if rewrite is not None:
             for group, block in enumerate(self.blocks):
-                block.version = rewrite.version
                 block.rewrite = rewrite.takes(group)
 
     def add(

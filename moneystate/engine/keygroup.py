@@ -36,7 +36,6 @@ from moneystate.engine.items import (
 from moneystate.engine.keys import is_engines
 from moneystate.engine.order import Partition, advance, finalize_order_time, floors, holder, silent
 from moneystate.engine.place import topic_named, where
-from moneystate.engine.plan import STATE_VERSION
 from moneystate.engine.processor import Change, Processor
 from moneystate.engine.state import StateAccess
 from moneystate.errors import MoneystateError
@@ -110,7 +109,7 @@ def run_batch(
     _run_due(due, parsed, processor, effects, watermark, later, end)
     processor_changes = processor.finish(effects)
     if block.rewrite:
-        processor_changes = _rewritten(state, processor, block.version, processor_changes)
+        processor_changes = _rewritten(state, processor, processor_changes)
     width_ms = slot_width_ms(max(bounds.values(), default=0))
     soonest = _soonest(clock, later)
     changes.update(slots.put_later(clock.slots, state, width_ms, watermark, later))
@@ -118,7 +117,7 @@ def run_batch(
     clock.add_counts(effects.counts)
     clock.add_ages(effects.ages)
     changes.update(processor_changes)
-    changes[clocks.KEY] = clocks.encode(clock, block.version or STATE_VERSION)
+    changes[clocks.KEY] = clocks.encode(clock)
     state.apply(list(changes.items()))
     highs, marks = clock.highs, block.marks
     held = silent(highs, marks), holder(highs, marks, bounds)
@@ -140,12 +139,10 @@ def _soonest(clock: Clock, later: list[Item]) -> int:
     return due
 
 
-def _rewritten(
-    state: StateAccess, processor: Processor[Any], version: int, processor_changes: list[Change]
-) -> list[Change]:
-    """The batch's changes, and all entries of the processor that have another version."""
+def _rewritten(state: StateAccess, processor: Processor[Any], processor_changes: list[Change]) -> list[Change]:
+    """The batch's changes, and all entries of the processor that have an earlier schema."""
     mine = (entry for entry in state.scan() if not is_engines(entry[0]))
-    changes: dict[bytes, bytes | None] = dict(processor.rewrite(mine, version))
+    changes: dict[bytes, bytes | None] = dict(processor.rewrite(mine))
     changes.update(processor_changes)
     return list(changes.items())
 

@@ -7,20 +7,18 @@ committed (`Pending`). So a batch that runs again finds the cache as in its firs
 batches, the cache reads the segments of these batches.
 
 State without segments (state version 1, and programs from before segments) has single entries in the state store. It is
-read in this form and written as segments, unless the batch has to leave such a version.
+read in this form and written as segments.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from moneystate.engine import segments
 from moneystate.engine.processor import Change
 from moneystate.engine.segments import Manifest, Segment
 from moneystate.engine.state import StateAccess
-
-SEGMENTS_SINCE: Final = 2  # state version
 
 
 class Pending(NamedTuple):
@@ -158,15 +156,12 @@ class LogStructuredState:
             if changed_value is not None:
                 yield key, changed_value
 
-    def end(self, version: int) -> list[Change]:
-        """The writes to the store that persist the changes, encoded in state version `version`."""
-        return self._as_segment() if version >= SEGMENTS_SINCE else self._one_by_one()
-
     def stored_bytes(self) -> int:
         """The size of all segments; 0 for state without segments."""
         return sum([segment.size for segment in self.manifest.segments])
 
-    def _as_segment(self) -> list[Change]:
+    def end(self) -> list[Change]:
+        """The writes to the store that persist the changes: a segment, and the manifest."""
         manifest, number = self.manifest, self.manifest.number + 1
         puts: list[Change] = []
         if self.plain is not None:
@@ -187,15 +182,3 @@ class LogStructuredState:
         self.cache.files.keep(self.group, manifest.origin, manifest.segments[-1], made)
         self.cache.expect(self.group, Pending(manifest.origin, manifest.number, manifest.check, self.changed))
         return puts
-
-    def _one_by_one(self) -> list[Change]:
-        puts: dict[bytes, bytes | None] = {}
-        if self.plain is None:
-            puts[segments.MANIFEST_KEY] = None
-            puts.update([(key, None) for segment in self.manifest.segments for key in segment.chunk_keys()])
-            puts.update(self.scan())
-        else:
-            before = self.plain
-            puts.update([(key, value) for key, value in self.changed.items() if before.get(key) != value])
-        self.cache.clear(self.group)
-        return list(puts.items())

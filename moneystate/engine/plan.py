@@ -13,8 +13,8 @@ that the partition has reached although it has no record of that time. `loaded`,
 other inputs wait for: offsets before it are of the first load, which has ended. `stateVersion`: the highest version of
 any state schema that the planning program writes. `drain`: the watermark goes to infinity; nothing follows.
 `drainUntil`, only with `--drain-until`: the drain takes the watermark to the millisecond after this time (ms), and only
-a drain up to a later time follows. `tick`: raised to make a batch without data. `rewrite`, only in plans of `upgrade`
-and `downgrade`: with `{"share": 0, "shares": 16, "version": 2}` the batch rewrites the entries of the key groups g with
+a drain up to a later time follows. `tick`: raised to make a batch without data. `rewrite`, only in plans of `upgrade`:
+with `{"share": 0, "shares": 16, "version": 2}` the batch rewrites the entries of the key groups g with
 g mod shares = share in that state version.
 
 A plan with a clock or with `drainUntil` has version 2: a program that ignores these would take the watermark elsewhere.
@@ -79,16 +79,12 @@ class PartitionPlan:
 class Rewrite:
     """A batch without input that rewrites a share of the entries in a state version.
 
-    After the last share follows a closing batch that rewrites nothing. A plan is written before its batch runs, so only
-    the plan of the closing batch can state that all entries have the older version.
+    After the last share follows a closing batch that rewrites nothing: its plan says that all entries have the version.
     """
 
     share: int
     shares: int
     version: int
-
-    def is_last(self) -> bool:
-        return self.share == self.shares
 
     def takes(self, key_group: int) -> bool:
         return key_group % self.shares == self.share
@@ -114,7 +110,7 @@ class Plan:
         offset: dict[str, Any] = {
             "drain": self.drain,
             "rules": self.rules,
-            "stateVersion": self._state_version(),
+            "stateVersion": STATE_VERSION,
             "tick": self.tick,
             "topics": topics,
             "version": self._version(),
@@ -143,12 +139,6 @@ class Plan:
         if any(p.loaded is not None for p in self.partitions.values()):
             return VERSION
         return FIRST_VERSION if self.clock_ms is None and self.drain_until_ms is None else CLOCK_VERSION
-
-    def _state_version(self) -> int:
-        """Lower than this program's version only once all entries are. Then an older program may start."""
-        if self.rewrite is not None and self.rewrite.is_last():
-            return self.rewrite.version
-        return STATE_VERSION
 
     def drain_to(self) -> int:
         """The `drain_to` of `order.advance`."""

@@ -2,7 +2,7 @@
 
 A `Processor` object is used for one key group in one batch at a time. For a batch the engine calls, in this order:
 `begin` once, `process_unordered` for each record of an unordered input, `step` for each event and timer in the total
-order, `finish` once; in a batch of `upgrade` or `downgrade` also `rewrite`. A processor does I/O only through the
+order, `finish` once; in a batch of `upgrade` also `rewrite`. A processor does I/O only through the
 `StateAccess` that it is given, and reads no clock.
 """
 
@@ -128,6 +128,6 @@ class Processor(Protocol, Generic[Parsed]):
         """The changed entries, for the state and for the changelog."""
         ...
 
-    def rewrite(self, entries: Iterator[tuple[bytes, bytes]], version: int) -> list[Change]:
-        """Entries not yet encoded in `version`, re-encoded in it."""
+    def rewrite(self, entries: Iterator[tuple[bytes, bytes]]) -> list[Change]:
+        """The entries of earlier schemas, encoded in the current one."""
         ...

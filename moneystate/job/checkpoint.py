@@ -224,7 +224,7 @@ class Checkpoint:
             raise DrainedError(
                 f"{self.root}: expected a run that only reads the replies to {open_requests} open lookups, because the "
                 "checkpoint was drained.",
-                "start it with --until-caught-up --drain --session-lookup topic, or take a new checkpoint folder.",
+                "start it with --until-caught-up --drain, or take a new checkpoint folder.",
             )
 
     def planned_rules(self) -> str | None:

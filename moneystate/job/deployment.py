@@ -17,7 +17,7 @@ from moneystate.savepoint.manifest import Manifest
 NEW: Final = "new"
 
 
-class Change(NamedTuple):
+class JobChange(NamedTuple):
     """Something that a deployment changes."""
 
     part: str  # checkpoint, batch, setting, rule, input, schema, state, program or start
@@ -34,32 +34,32 @@ def changes(
     checkpoint: Checkpoint,
     savepoint: Manifest | None = None,
     drain_until_ms: int | None = None,
-) -> list[Change]:
+) -> list[JobChange]:
     """`settings`: the start's values of settings that are fixed for the life of a checkpoint; `savepoint`: from which a
     new checkpoint would start; `drain_until_ms`: of the start."""
     if checkpoint.is_new() and savepoint is not None:
         return _of_savepoint(spec, settings, savepoint)
     if checkpoint.is_new():
-        return [Change("checkpoint", spec.name, None, NEW, "the job starts from the beginning")]
+        return [JobChange("checkpoint", spec.name, None, NEW, "the job starts from the beginning")]
     refused = _refused(refusals.of_checkpoint(checkpoint, settings, spec.rules, drain_until_ms=drain_until_ms))
     if any(change.part == "start" for change in refused):
         return refused
     return [*refused, *_without(refused, _of_checkpoint(spec, checkpoint))]
 
 
-def _refused(refusals_of: Iterable[Refusal]) -> list[Change]:
+def _refused(refusals_of: Iterable[Refusal]) -> list[JobChange]:
     return [
-        Change(one.part, one.name, one.before, one.after, one.effect or str(one.error), True) for one in refusals_of
+        JobChange(one.part, one.name, one.before, one.after, one.effect or str(one.error), True) for one in refusals_of
     ]
 
 
-def _without(refused: list[Change], changes: Iterable[Change]) -> Iterator[Change]:
+def _without(refused: list[JobChange], changes: Iterable[JobChange]) -> Iterator[JobChange]:
     """The changes that are not refused already."""
     told = {(change.part, change.name) for change in refused}
     return (change for change in changes if (change.part, change.name) not in told)
 
 
-def _of_checkpoint(spec: JobSpec, checkpoint: Checkpoint) -> list[Change]:
+def _of_checkpoint(spec: JobSpec, checkpoint: Checkpoint) -> list[JobChange]:
     before = checkpoint.latest_rules()
     read = plans.from_offset(checkpoint.offset(checkpoint.last_planned())).topic_ids
     return [
@@ -72,7 +72,7 @@ def _of_checkpoint(spec: JobSpec, checkpoint: Checkpoint) -> list[Change]:
     ]
 
 
-def _of_savepoint(spec: JobSpec, settings: Mapping[str, Any], savepoint: Manifest) -> list[Change]:
+def _of_savepoint(spec: JobSpec, settings: Mapping[str, Any], savepoint: Manifest) -> list[JobChange]:
     before = savepoint.rules
     read = spec_topics(spec) if savepoint.plan is None else set(plans.from_offset(savepoint.plan).topic_ids)
     refused = _refused(refusals.of_savepoint(savepoint, spec.name, settings["key_groups"], spec.rules, spec.streams))
@@ -82,7 +82,7 @@ def _of_savepoint(spec: JobSpec, settings: Mapping[str, Any], savepoint: Manifes
         *_versions(spec.rules, before),
         *_state(spec, before),
     ]
-    begins = Change("checkpoint", spec.name, None, NEW, "the job starts from the savepoint")
+    begins = JobChange("checkpoint", spec.name, None, NEW, "the job starts from the savepoint")
     return [begins, *refused, *_without(refused, others)]
 
 
@@ -90,52 +90,54 @@ def spec_topics(spec: JobSpec) -> set[str]:
     return {topic.name for topic in spec.inputs}
 
 
-def _batch(rules: Mapping[str, Any], checkpoint: Checkpoint) -> Iterator[Change]:
+def _batch(rules: Mapping[str, Any], checkpoint: Checkpoint) -> Iterator[JobChange]:
     if checkpoint.changed_rules(rules):
         effect = "this program takes it over if no part of it is written"
-        yield Change("batch", str(checkpoint.last_planned()), "planned", None, effect)
+        yield JobChange("batch", str(checkpoint.last_planned()), "planned", None, effect)
 
 
-def _rules(rules: Mapping[str, Any], before: Mapping[str, Any], effect: str) -> Iterator[Change]:
+def _rules(rules: Mapping[str, Any], before: Mapping[str, Any], effect: str) -> Iterator[JobChange]:
     for name, (then, now) in rule_changes(before, rules).items():
         if name not in (TOPICS, TIMED):
-            yield Change("rule", name, then, now, effect)
+            yield JobChange("rule", name, then, now, effect)
 
 
-def _inputs(spec: JobSpec, before: Mapping[str, Any], topics: set[str]) -> Iterator[Change]:
+def _inputs(spec: JobSpec, before: Mapping[str, Any], topics: set[str]) -> Iterator[JobChange]:
     """`topics`: that were read."""
     known, now = Inputs(spec.inputs), spec_topics(spec)
     # a pattern may have been read although no topic matched it
     read = {topic for topic in before.get(TOPICS, {}) if is_pattern(topic)}
     read |= {topic if (reads := known.of(topic)) is None else reads.name for topic in topics}
     for topic in sorted(now - read):
-        yield Change("input", topic, None, "read", "from its first offset; events behind the watermark are late")
+        yield JobChange("input", topic, None, "read", "from its first offset; events behind the watermark are late")
     for topic in sorted(read - now):
-        yield Change(
+        yield JobChange(
             "input", topic, "read", None, "no longer read; its buffered events become dead letters (removed_input)"
         )
 
 
-def _versions(rules: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Change]:
+def _versions(rules: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[JobChange]:
     known, schemas = set(before.get("known_schemas", [])), set(rules.get("known_schemas", []))
     if schemas - known:
         effect = "records of these schemas are read; they were dead letters before"
-        yield Change("schema", "known", None, sorted(schemas - known), effect)
+        yield JobChange("schema", "known", None, sorted(schemas - known), effect)
     if known - schemas:
-        yield Change("schema", "known", sorted(known - schemas), None, "records of these schemas become dead letters")
+        yield JobChange(
+            "schema", "known", sorted(known - schemas), None, "records of these schemas become dead letters"
+        )
     was_json, is_json = before.get(JSON_FIELDS, []), rules.get(JSON_FIELDS, [])
     if was_json != is_json:
         effect = "texts that are not JSON become dead letters; in the state they end the job"
-        yield Change("schema", "JSON fields", was_json, is_json, effect)
+        yield JobChange("schema", "JSON fields", was_json, is_json, effect)
     was, versions = before.get(STATE_VERSIONS), rules.get(STATE_VERSIONS)
     if was != versions and versions is not None:
         effect = "entries are rewritten when they change; no way back"
         if records := _new_records(rules, before):
             effect = f"{', '.join(records)}: {effect}"
-        yield Change("state", "versions", was, versions, effect)
+        yield JobChange("state", "versions", was, versions, effect)
     if before.get("logic") != rules.get("logic"):
         effect = "the same logs can give other records"
-        yield Change("program", "logic", before.get("logic"), rules.get("logic"), effect)
+        yield JobChange("program", "logic", before.get("logic"), rules.get("logic"), effect)
 
 
 def _new_records(rules: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
@@ -144,12 +146,12 @@ def _new_records(rules: Mapping[str, Any], before: Mapping[str, Any]) -> list[st
     return [state for state in now if state in was and {*now[state]} - {*was[state]}]
 
 
-def _state(spec: JobSpec, before: Mapping[str, Any]) -> Iterator[Change]:
+def _state(spec: JobSpec, before: Mapping[str, Any]) -> Iterator[JobChange]:
     for one in unreadable(spec, before):
-        yield Change("state", one.state, one.schemas, None, f"{one.why}: {one.do}", refused=True)
+        yield JobChange("state", one.state, one.schemas, None, f"{one.why}: {one.do}", refused=True)
 
 
-def _code(spec: JobSpec, checkpoint: Checkpoint) -> Iterator[Change]:
+def _code(spec: JobSpec, checkpoint: Checkpoint) -> Iterator[JobChange]:
     """A checkpoint of an earlier program has one digest of all functions."""
     effect = "from the next batch on; a replay of everything would differ"
     was, now = checkpoint.functions(), spec.functions
@@ -161,4 +163,4 @@ def _code(spec: JobSpec, checkpoint: Checkpoint) -> Iterator[Change]:
         effect = f"{', '.join(sorted({*before, *after}))}: {effect}"
     else:
         before, after = checkpoint.code(), spec.code
-    yield Change("program", "functions", before, after, effect)
+    yield JobChange("program", "functions", before, after, effect)

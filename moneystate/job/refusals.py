@@ -143,7 +143,7 @@ def _of_timed(before: Mapping[str, Any], rules: Mapping[str, Any], where: str) -
 
 
 def _of_state_versions(before: Mapping[str, Any], rules: Mapping[str, Any], where: str, do: str) -> Iterator[Refusal]:
-    """Refuses, for a plain service, a program that lacks a version of its records: it cannot read the state of a newer
+    """Refuses, for a service, a program that lacks a version of its records: it cannot read the state of a newer
     program."""
     known, written = rules.get(STATE_VERSIONS), before.get(STATE_VERSIONS)
     if known is not None and written is not None and written > known:

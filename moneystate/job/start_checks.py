@@ -1,6 +1,6 @@
 """What a start checks before it writes anything: broker, checkpoint, topics, markers and logs.
 
-A start runs all checks and ends at the first error. `moneystate doctor` (`moneystate.spark.diagnosis`) runs the same
+A start runs all checks and ends at the first error. `moneystate doctor` (`moneystate.job.diagnosis`) runs the same
 checks and collects the errors.
 """
 

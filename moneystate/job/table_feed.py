@@ -57,7 +57,7 @@ _copies: dict[str, TableCopies] = {}
 
 def give_tables(processor: Processor[Any], run: str, spec: SourceSpec) -> TableCopies:
     """Gives the processor this process's copies for a run of a job."""
-    assert isinstance(processor, ServiceProcessor)  # only plain services have tables
+    assert isinstance(processor, ServiceProcessor)  # only services have tables
     copies = _of_run(run, spec)
     processor.use_tables(copies)
     return copies

@@ -21,6 +21,14 @@ def input_topics(admin: AdminClient, inputs: Iterable[InputTopic], prefix: str) 
     return {topic.removeprefix(prefix): state for topic, state in states.items()}
 
 
+def with_replies_that_exist(admin: AdminClient, inputs: Iterable[InputTopic], prefix: str) -> list[InputTopic]:
+    """Returns the inputs without those of replies whose topic does not exist: no run has created it, so nobody has
+    replied. Raises BrokerError."""
+    known = list(inputs)
+    there = existing_states(admin, [prefix + t.name for t in known if not t.ordered])
+    return [t for t in known if t.ordered or prefix + t.name in there]
+
+
 def matching(admin: AdminClient, inputs: Inputs, prefix: str) -> list[str]:
     """The topics of the patterns that exist now, without prefix. Raises BrokerError."""
     if not inputs.patterns:

@@ -25,7 +25,7 @@ them. Then, for each batch:
 7. *state*: Spark commits the state store of the partition. As 6.
 8. *logged*: Spark writes its commit log; the batch is done.
 
-The sink host (`moneystate.spark.sink_host`) keeps a producer between batches, or the Python worker if there is no sink
+The sink host (`moneystate.job.sink_host`) keeps a producer between batches, or the Python worker if there is no sink
 host. Several processes (workers, executors) may take turns on an output partition. So a producer is used again only if
 it wrote the marker that this batch follows. Otherwise another process may have fenced it, and it is replaced (steps 1
 and 2). If a producer is fenced after that, the claim decides. If it is another run's, this one ends. If it is still

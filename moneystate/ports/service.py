@@ -13,12 +13,12 @@ from moneystate.ports.state import StateModel
 
 # Rules that identify the program version.
 VERSION_RULES = ("json_fields", "known_schemas", "logic", "state_versions")
-# The number of versions of state records of a plain service. A program with fewer versions cannot read its state.
+# The number of versions of state records of a service. A program with fewer versions cannot read its state.
 STATE_VERSIONS = "state_versions"
 
-# The fields that a plain service reads as JSON. For Avro they are strings.
+# The fields that a service reads as JSON. For Avro they are strings.
 JSON_FIELDS = "json_fields"
-# The schemas (in hex) of all entries that the state of a plain service may have, by state. None: not recorded, because
+# The schemas (in hex) of all entries that the state of a service may have, by state. None: not recorded, because
 # an unfinished batch of an earlier program does not have the rule.
 STATE_SCHEMAS = "state_schemas"
 # It has "timer NAME" for each timer that was ever declared: their entries can be read without the declaration.
@@ -27,7 +27,7 @@ TIMER_STATE = "timer "
 # each id and did not record it.
 UNIQUE_STATE = "unique "
 
-# The number of each topic in the state of a plain service.
+# The number of each topic in the state of a service.
 TOPICS = "topics"
 # The inputs that are timed streams.
 TIMED = "timed"
@@ -93,7 +93,7 @@ class JobSpec:
     max_record_bytes: int = 0  # limit of an event's value; 0: no limit
     # Size in bytes of the largest record of an output topic, where it is known.
     largest: Mapping[str, int] = field(default_factory=dict)
-    # MODULE:NAME of a plain service, whose topics have schemas of their own; empty: the program's schemas.
+    # MODULE:NAME of a service, whose topics have schemas of their own; empty: the program's schemas.
     schemas: str = ""
     # Output streams whose topics are created with other settings than the rest.
     created: Mapping[str, Stream] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class JobSpec:
     dated: Sequence[str] = ()  # output streams whose records say their Kafka timestamp
     # The schemas (in hex) that it can read, by state; see `STATE_SCHEMAS`.
     readable: Mapping[str, Collection[str]] = field(default_factory=dict)
-    code: str = ""  # digest of the functions of a plain service; empty: users write none
+    code: str = ""  # digest of the functions of a service; empty: users write none
     functions: Mapping[str, str] = field(default_factory=dict)  # the digest of each of them, by name
     copies_tables: bool = False  # steps read rows of any key, so each worker has copies of tables
     counters: Sequence[str] = ()  # those that the progress shows at 0, too

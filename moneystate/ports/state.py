@@ -7,7 +7,7 @@ entry's key is its kind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
@@ -41,17 +41,12 @@ class Fact(NamedTuple):
 class Versions:
     """The schemas of the state, as single-object headers, and the migrations between them."""
 
-    written: Mapping[int, list[bytes]]  # all schemas of each state version, including the engine's
-    up: Mapping[bytes, Migration] = field(default_factory=dict)  # migration from a schema to its next version
-    down: Mapping[bytes, Migration] = field(default_factory=dict)  # migration from a schema to its previous version
-    left_alone: list[bytes] = field(default_factory=list)  # schemas of entries that earlier programs never read
-    # Maps an event schema to the first state version whose programs know it.
-    events_since: Mapping[bytes, int] = field(default_factory=dict)
+    written: Sequence[bytes]  # all schemas that this program writes, including the engine's
+    up: Mapping[bytes, Migration] = field(default_factory=dict)  # migration from an earlier schema
 
     def schemas(self) -> list[str]:
         """All schemas, in hex, that entries of the state may have."""
-        current = self.written[max(self.written)]
-        return sorted({header.hex() for header in [*ENGINE_SCHEMAS, *current, *self.up]})
+        return sorted({header.hex() for header in [*ENGINE_SCHEMAS, *self.written, *self.up]})
 
 
 class StateModel(Protocol):

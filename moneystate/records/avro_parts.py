@@ -141,9 +141,13 @@ def unscaled(value: Decimal, precision: int, scale: int) -> int:
 
 
 def exact_bytes(value: Decimal, precision: int, scale: int) -> bytes:
-    """Encodes the number in the fewest bytes, as Java does."""
+    return string_bytes(unscaled_bytes(value, precision, scale))
+
+
+def unscaled_bytes(value: Decimal, precision: int, scale: int) -> bytes:
+    """The fewest bytes for the unscaled number, as Java has them."""
     whole = unscaled(value, precision, scale)
-    return string_bytes(whole.to_bytes((whole + (whole < 0)).bit_length() // 8 + 1, "big", signed=True))
+    return whole.to_bytes((whole + (whole < 0)).bit_length() // 8 + 1, "big", signed=True)
 
 
 def read_exact(buf: bytes, pos: int, precision: int, scale: int) -> tuple[Decimal, int]:

@@ -19,7 +19,7 @@ from moneystate.records.construction import has_dict
 from moneystate.records.json_text import quote
 from moneystate.records.member_runs import KINDS, MAYBE, OTHER, read_members
 from moneystate.records.shapes import Array, Exact, Field, Maybe, Plain, Record, Shape, Symbols, Table
-from moneystate.records.source_code import Source
+from moneystate.records.source_code import SourceText
 from moneystate.records.type_names import TYPE, has_type_field
 
 
@@ -28,7 +28,7 @@ class JsonCode:
 
     def __init__(self, record: Record, by_name: bool = False) -> None:
         self.by_name = by_name  # members have the declared names of the fields, not those of the schema
-        self.source = Source()
+        self.source = SourceText()
         self.source.names.update(Malformed=Malformed, new=object.__new__, read_members=read_members)
         self.ids: dict[str, int] = {}
         self.top = record
@@ -69,7 +69,7 @@ class JsonCode:
         """The expression for a `member_runs.Member`. Writes the lines that it needs."""
         label = f.column if self.by_name else f.label
         shape = f.shape.inner if isinstance(f.shape, Maybe) else f.shape
-        kind = KINDS.get(shape.kind, OTHER) if isinstance(shape, Plain) and shape.bits == 64 else OTHER
+        kind = KINDS.get(shape.kind, OTHER) if isinstance(shape, Plain) and is_usual(shape) else OTHER
         read = self._part(shape) if kind == OTHER else None
         default = None if f.default is None else self.source.constant("default", f.default)
         tagged = kind + MAYBE if isinstance(f.shape, Maybe) else kind
@@ -84,12 +84,14 @@ class JsonCode:
         if isinstance(shape, Plain) and shape.bits == 32:
             names["int_in"] = json_parts.int_in
             return "int_in"
-        if isinstance(shape, Plain):
+        if isinstance(shape, Plain) and shape.digits is None:
             names[f"{shape.kind}_in"] = getattr(json_parts, f"{shape.kind}_in")
             return f"{shape.kind}_in"
         name = self.source.fresh("in_part")
         if isinstance(shape, Exact):
             names[name] = json_parts.exact_in(shape.digits.precision, shape.digits.scale)
+        elif isinstance(shape, Plain) and shape.digits is not None:
+            names[name] = json_parts.unscaled_in(shape.digits.precision, shape.digits.scale)
         elif isinstance(shape, Symbols):
             names[name] = json_parts.symbol_in(shape.symbols)
         else:
@@ -103,7 +105,7 @@ class JsonCode:
 class JsonTexts:
     """Python expressions for the JSON text of values."""
 
-    def __init__(self, source: Source, nested: Callable[[Record, str], str]) -> None:
+    def __init__(self, source: SourceText, nested: Callable[[Record, str], str]) -> None:
         self.source = source
         self.nested = nested  # returns the expression for a record within another
         source.names["quote"] = quote
@@ -125,6 +127,8 @@ class JsonTexts:
         if isinstance(shape, Plain):
             if shape.kind == "string":
                 return f"quote({value})"
+            if shape.digits is not None:
+                return f"{self.source.constant('unscaled', json_parts.unscaled_out(shape.digits.scale))}({value})"
             return f"{self._part('double_shown' if shape.kind == 'double' else f'{shape.kind}_out')}({value})"
         if isinstance(shape, Exact):
             write = json_parts.exact_out(shape.digits.precision, shape.digits.scale)
@@ -144,6 +148,11 @@ class JsonTexts:
     def _part(self, name: str) -> str:
         self.source.names[name] = getattr(json_parts, name)
         return name
+
+
+def is_usual(shape: Plain) -> bool:
+    """Whether its kind alone says how JSON has it."""
+    return shape.bits == 64 and shape.digits is None
 
 
 def type_member(record: Record) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from moneystate.engine.avro import Malformed
 from moneystate.records import iso_time
-from moneystate.records.avro_parts import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, Unencodable, unscaled
+from moneystate.records.avro_parts import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, Unencodable, unscaled, unscaled_bytes
 from moneystate.records.json_number import Number
 from moneystate.records.json_text import quote
 from moneystate.records.json_value import Json, json_in_record
@@ -97,6 +97,11 @@ def exact_in(precision: int, scale: int) -> Callable[[Any], Decimal]:
     return read
 
 
+def unscaled_in(precision: int, scale: int) -> Callable[[Any], bytes]:
+    read = exact_in(precision, scale)
+    return lambda value: unscaled_bytes(read(value), precision, scale)
+
+
 def symbol_in(symbols: tuple[str, ...]) -> Callable[[Any], str]:
     def read(value: Any) -> str:
         if type(value) is not str or value not in symbols:
@@ -178,6 +183,19 @@ def exact_out(precision: int, scale: int) -> Callable[[Decimal], str]:
         whole, places = divmod(abs(unscaled(value, precision, scale)), one)
         sign = "-" if value < 0 else ""
         return f"{sign}{whole}.{places:0{scale}d}" if scale else f"{sign}{whole}"
+
+    return write
+
+
+def unscaled_out(scale: int) -> Callable[[bytes], str]:
+    """The number whose unscaled value the bytes are, with all of its decimal places. It may have more digits than the
+    schema says: Avro's readers do not count them."""
+
+    def write(value: bytes) -> str:
+        whole = int.from_bytes(value, "big", signed=True)
+        digits = str(Decimal(abs(whole))).rjust(scale + 1, "0")  # an int's text is limited in its length
+        sign = "-" if whole < 0 else ""
+        return f"{sign}{digits[:-scale]}.{digits[-scale:]}" if scale else f"{sign}{digits}"
 
     return write
 

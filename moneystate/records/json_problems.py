@@ -80,5 +80,7 @@ def _reader(shape: Shape) -> Callable[[Any], Any]:
     if isinstance(shape, Symbols):
         return json_parts.symbol_in(shape.symbols)
     assert isinstance(shape, Plain)
+    if shape.digits is not None:
+        return json_parts.unscaled_in(shape.digits.precision, shape.digits.scale)
     read: Callable[[Any], Any] = getattr(json_parts, f"{shape.kind}_in")
     return read

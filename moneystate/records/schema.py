@@ -52,8 +52,9 @@ def _schema(shape: Shape, defined: set[str]) -> Any:
         return {"type": "array", "items": _schema(shape.inner, defined), **_marked(shape)}
     if isinstance(shape, Table):
         return {"type": "map", "values": _schema(shape.inner, defined), **_marked(shape)}
-    if isinstance(shape, Exact):
-        digits = shape.digits
+    assert isinstance(shape, (Plain, Exact))
+    digits = shape.digits
+    if digits is not None:
         return {"type": "bytes", "logicalType": "decimal", "precision": digits.precision, "scale": digits.scale}
     assert isinstance(shape, Plain)
     if shape.kind == "millis":

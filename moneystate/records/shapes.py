@@ -47,6 +47,7 @@ class Plain(Shape):
 
     kind: str  # string, long, double, boolean, bytes, json or millis
     bits: int = 64  # of a long; 32: its schema is `int`, which has the same encoding
+    digits: Digits | None = None  # of bytes: they are the unscaled value of a decimal, which JSON has as a number
 
 
 @dataclass(frozen=True)
@@ -328,6 +329,8 @@ class Shapes:
         digits = next((mark for mark in marks if isinstance(mark, Digits)), None)
         if hint is Decimal and digits is not None:
             return Exact(digits)
+        if hint is bytes and digits is not None:
+            return Plain("bytes", digits=digits)
         return self.shape(hint, where, name)
 
     def _item(self, hint: Any, where: str, enum_name: str) -> Shape:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-class Source:
+class SourceText:
     """The source code of generated functions."""
 
     def __init__(self) -> None:

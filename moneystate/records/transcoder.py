@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from moneystate.engine.avro import Malformed, read_bytes, read_long, skip_bytes
 from moneystate.records.avro_parts import read_count, read_double, read_exact, read_named, read_symbol, read_text
 from moneystate.records.generate_json import type_member
-from moneystate.records.json_parts import bytes_out, double_out, exact_out, millis_out, symbol_out
+from moneystate.records.json_parts import bytes_out, double_out, exact_out, millis_out, symbol_out, unscaled_out
 from moneystate.records.json_text import quote
 from moneystate.records.shapes import Array, Exact, Maybe, Plain, Record, Shape, Symbols, Table
 
@@ -158,7 +158,7 @@ PLAIN: Final[dict[str, Part]] = {
 def part_of(shape: Shape, made: dict[str, RecordPart]) -> Part:
     """`made`: the parts of records, by their names."""
     if isinstance(shape, Plain):
-        return PLAIN[shape.kind]
+        return PLAIN[shape.kind] if shape.digits is None else ReadPart(read_bytes, unscaled_out(shape.digits.scale))
     if isinstance(shape, Exact):
         precision, scale = shape.digits.precision, shape.digits.scale
         return ReadPart(partial(read_exact, precision=precision, scale=scale), exact_out(precision, scale))

@@ -12,10 +12,11 @@ from typing import Final
 
 from rocksdict import WriteBatch
 
+from moneystate.engine.avro import Malformed
 from moneystate.replica import rows
 from moneystate.replica.files import Rebuild
 from moneystate.replica.store import Store
-from moneystate.replica.transaction_assembler import BatchSlice, Change
+from moneystate.replica.transaction_assembler import BatchSlice, EntryChange
 
 AT_ONCE: Final = 16  # changes in one write, four to seven rows each; readers catch up with one or two writes at a time
 
@@ -67,82 +68,77 @@ class Applier:
         self.publisher.advance(batch)
         return batch
 
-    def _parts(self, changes: list[Change]) -> list[list[Change]]:
-        """The changes in parts. Later changes of an entry replace earlier ones. A user is forgotten in one part."""
+    def _parts(self, changes: list[EntryChange]) -> list[list[EntryChange]]:
+        """The changes in parts. Later changes of an entry replace earlier ones. An owner is forgotten in one part."""
         last = list({change.entry: change for change in changes}.values())
-        if any(change.kind == self.model.proof for change in last):
+        if any(self._is_proof(change) for change in last):
             return [last]
         return [last[start : start + self.at_once] for start in range(0, len(last), self.at_once)]
 
-    def _put(self, batch: WriteBatch, changes: list[Change], number: int) -> None:
+    def _put(self, batch: WriteBatch, changes: list[EntryChange], number: int) -> None:
         before = self.db.get_many([rows.LATEST + change.entry for change in changes])
-        forgotten = {c.user for c, row in zip(changes, before, strict=True) if self._is_forgotten_by(c, row)}
-        for user in forgotten:
-            self.erasure.erase(batch, user, changes)
+        forgotten = {c.owner for c, row in zip(changes, before, strict=True) if self._is_forgotten_by(c, row)}
+        for owner in forgotten:
+            self.erasure.erase(batch, owner, changes)
         for change, row in zip(changes, before, strict=True):
             if row is not None or change.value is not None:
-                keep_past = change.user not in forgotten and not self._outlasts(batch, change, row)
+                keep_past = change.owner not in forgotten and not self._outlasts(batch, change, row)
                 self._put_one(batch, change, row, number, keep_past)
 
-    def _outlasts(self, batch: WriteBatch, change: Change, row: bytes | None) -> bool:
-        """Whether the change puts out money whose lookup was open when its user was forgotten. It must leave nothing
-        behind."""
-        if change.kind != self.model.held or change.value is not None or row is None:
+    def _outlasts(self, batch: WriteBatch, change: EntryChange, row: bytes | None) -> bool:
+        """Whether the entry is of a lookup that was open when its owner was forgotten. It must leave nothing behind,
+        whether it ends or is written in another schema."""
+        if row is None or not self.model.is_of_lookup(change.kind, change.rest):
             return False
-        proof, old = self.store.forgotten_at(change.user), row[rows.LONG_BYTES :]
-        if proof is None or self.store.order_time(old) > proof:
+        proof, old = self.store.proof_of(change.owner), row[rows.LONG_BYTES :]
+        if proof is None or not self._was_open(change, old, proof):
             return False
-        self.erasure.drop(batch, change.user, self.store.index_keys(change.user, change.kind, change.rest, old))
+        gone = self.store.index_keys(change.owner, change.kind, change.rest, old)
+        if change.value is not None:
+            gone -= self.store.index_keys(change.owner, change.kind, change.rest, change.value)
+        self.erasure.drop(batch, change.owner, gone)
         return True
 
-    def _put_one(self, batch: WriteBatch, change: Change, row: bytes | None, number: int, keep_past: bool) -> None:
+    def _was_open(self, change: EntryChange, value: bytes, proof: bytes) -> bool:
+        try:
+            return self.model.outlasts(change.kind, change.rest, value, proof)
+        except Malformed:
+            return True  # nobody can say when it was asked
+
+    def _put_one(self, batch: WriteBatch, change: EntryChange, row: bytes | None, number: int, keep_past: bool) -> None:
         """`keep_past`: also keep the entry's past value."""
-        user, kind, entry, value = change
+        owner, kind, entry, value = change
         start = 0 if row is None else rows.read_long(row)
         old = None if row is None else row[rows.LONG_BYTES :]
-        had = set() if old is None else self.store.index_keys(user, kind, change.rest, old)
-        has = set() if value is None else self.store.index_keys(user, kind, change.rest, value, is_new=True)
+        had = set() if old is None else self.store.index_keys(owner, kind, change.rest, old)
+        has = set() if value is None else self.store.index_keys(owner, kind, change.rest, value, is_new=True)
         if value is None:
             batch.delete(rows.LATEST + entry)
         else:
             batch.put(rows.LATEST + entry, rows.long(number) + value)
         for key in has - had:
             batch.put(rows.INDEX + key, rows.long(number))
-        hints = []
-        for key in sorted(had - has):
-            if rows.is_ordered(key):
-                self._end_ordered(batch, key, number, keep_past)
-            else:
-                hints.append(key)
+        for key in had - has:
+            self._end_index_key(batch, key, number, keep_past)
         keep_past = keep_past and start < number
         if keep_past and old is not None:
-            batch.put(rows.past_key(entry, start), rows.past_value(number, hints, old))
+            batch.put(rows.past_key(entry, start), rows.past_value(number, old))
         if start < number:
             batch.put(rows.CHANGE + rows.long(number) + entry, rows.long(start if keep_past else 0))
-        if kind == self.model.held:
-            self._put_waiting(batch, change, old, number, keep_past)
         self.store.count(old, -1)
         self.store.count(value, 1)
 
-    def _end_ordered(self, batch: WriteBatch, key: bytes, number: int, keep_past: bool) -> None:
+    def _end_index_key(self, batch: WriteBatch, key: bytes, number: int, keep_past: bool) -> None:
         put = self.db.get(rows.INDEX + key)
         batch.delete(rows.INDEX + key)
         if put is not None and keep_past and rows.read_long(put) < number:
             batch.put(rows.index_history_key(rows.read_long(put), number, key), put)
 
-    def _put_waiting(self, batch: WriteBatch, change: Change, old: bytes | None, number: int, keep_past: bool) -> None:
-        if old is None and change.value is not None:
-            tail = rows.waits_at(self.store.order_time(change.value), change.user, change.rest)
-            batch.put(rows.PENDING + tail, rows.long(number))
-        elif old is not None and change.value is None:
-            tail = rows.waits_at(self.store.order_time(old), change.user, change.rest)
-            start = self.db.get(rows.PENDING + tail)
-            batch.delete(rows.PENDING + tail)
-            if keep_past and start is not None:
-                batch.put(rows.pending_history_key(rows.read_long(start), number, tail), start)
-
-    def _is_forgotten_by(self, change: Change, row: bytes | None) -> bool:
-        """Whether another request than the known one forgets the user. A new epoch repeats all requests of the past."""
-        if change.kind != self.model.proof or change.value is None:
+    def _is_forgotten_by(self, change: EntryChange, row: bytes | None) -> bool:
+        """Whether the change is a request that is not known yet. A new epoch repeats all requests of the past."""
+        if not self._is_proof(change) or change.value is None:
             return False
         return row is None or row[rows.LONG_BYTES :] != change.value
+
+    def _is_proof(self, change: EntryChange) -> bool:
+        return bool(self.model.proof) and change.kind + change.rest == self.model.proof

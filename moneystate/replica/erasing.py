@@ -1,9 +1,9 @@
-"""Erases forgotten users: from history, index and lineage, and from the files.
+"""Erases forgotten keys: from history and indices, and from the files.
 
 Deleted rows leave their bytes in RocksDB's log and files until these are rewritten. So the log is flushed and the
 ranges that held the rows are compacted. That takes milliseconds to seconds, so it runs in a separate thread while the
-follower goes on. RocksDB writes ranges to its own log, so ranges of the index are cut to a few bytes. After a kill in
-between, the next start compacts the whole index.
+follower goes on. The whole index is compacted: nobody knows any more which rows of it an owner had before the oldest
+version. After a kill in between, the next start compacts.
 """
 
 from __future__ import annotations
@@ -11,70 +11,71 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from rocksdict import WriteBatch
 
 from moneystate.errors import SetupError
-from moneystate.ports.replica import ReplicaModel
 from moneystate.replica import rows
 from moneystate.replica.files import Db
-from moneystate.replica.transaction_assembler import Change
+from moneystate.replica.transaction_assembler import EntryChange
 
 ROW: Final = rows.META + b"erasing"
-CUT: Final = 4  # bytes of an index key with which a compacted range begins: two of the id
+OF_INDICES: Final = frozenset({rows.INDEX, rows.INDEX_HISTORY})
 
 
 class Erasure:
-    """Deletes the rows of forgotten users, and cleans the files."""
+    """Deletes the rows of forgotten owners, and cleans the files."""
 
     def __init__(
         self,
         db: Db,
-        model: ReplicaModel[Any],
         index_keys: Callable[[bytes, bytes, bytes, bytes], set[bytes]],
-        order_time: Callable[[bytes], int],
     ) -> None:
-        """`index_keys`, `order_time`: those of the store, which take damaged entries, too."""
+        """`index_keys`: that of the store, which takes damaged entries, too."""
         self.db = db
         self.index_keys = index_keys
-        self.order_time = order_time
-        self.model = model
         self.lock = threading.Lock()
         self.thread: threading.Thread | None = None
         row = db.get(ROW)
-        # users whose files must be cleaned
-        self.users: set[bytes] = {bytes.fromhex(user) for user in json.loads(row)} if row else set()
-        self.cleaning: set[bytes] = set()  # users whose files are being cleaned
+        # owners whose files must be cleaned
+        self.owners: set[bytes] = {bytes.fromhex(owner) for owner in json.loads(row)} if row else set()
+        self.cleaning: set[bytes] = set()  # owners whose files are being cleaned
         self.failed: SetupError | None = None
         self.written = 0  # rows written by the thread; readers that catch up with them close the old files
-        # index ranges with their rows
-        self.prefixes: set[bytes] = {rows.INDEX, rows.LINEAGE} if row else set()
+        # beginnings of other keys whose deleted rows must leave the files
+        self.prefixes: set[bytes] = set(OF_INDICES) if row else set()
 
-    def erase(self, batch: WriteBatch, user: bytes, changes: list[Change]) -> None:
-        """Adds the deletion of a user's past rows to `changes`, which forget the user. They follow in the same
-        batch."""
-        gone = self._past(batch, user)
-        entries = self._entries(user)
-        for key in entries:
-            gone |= self._keys_of(user, key, entries[key])
-        for change in changes:
-            if change.user == user:
-                entries.pop(change.entry, None)
-                if change.value is not None:
-                    entries[change.entry] = change.value
-        for key, value in entries.items():
-            gone -= self._keys_of(user, key, value)
-        self.forget_lineage(batch, user)
-        self.drop(batch, user, gone)
+    def erase(self, batch: WriteBatch, owner: bytes, changes: list[EntryChange]) -> None:
+        """Adds the deletion of an owner's past rows to `changes`, which forget the owner. They follow in the same
+        batch, and end the index keys of its present entries."""
+        prefix = rows.PAST + rows.escape(owner)
+        for key, row in self.db.items(prefix, rows.after(prefix)):
+            batch.delete(key)
+            self.drop_index_history(batch, key, row)
+        present = self._entries(owner)
+        gone = {key for entry, value in present.items() for key in self._keys_of(entry, value)}
+        after = {**present, **{change.entry: change.value for change in changes if change.owner == owner}}
+        for entry, left in after.items():
+            gone -= set() if left is None else self._keys_of(entry, left)
+        self.drop(batch, owner, gone)
 
-    def drop(self, batch: WriteBatch, user: bytes, gone: set[bytes]) -> None:
-        """Deletes an index key of a forgotten user. The files of everything that the user had are cleaned later."""
+    def drop_index_history(self, batch: WriteBatch, past_key: bytes, past_row: bytes) -> None:
+        """Deletes the rows of the index keys that ended with a past value, whenever they were put."""
+        until, value = rows.read_past(past_row)
+        for index_key in self._keys_of(rows.past_entry(past_key), value):
+            for bits in range(1, until.bit_length() + 1):
+                key = rows.index_history_start(bits, until >> bits) + index_key + rows.long(until)
+                if self.db.get(key) is not None:
+                    batch.delete(key)
+
+    def drop(self, batch: WriteBatch, owner: bytes, gone: set[bytes]) -> None:
+        """Deletes index keys of a forgotten owner. The files of everything that the owner had are cleaned later."""
         for key in gone:
             batch.delete(rows.INDEX + key)
         with self.lock:
-            self.prefixes.update((rows.INDEX + key)[:CUT] for key in gone if key[:1] != rows.BY_USER)
-            self.users.add(user)
+            self.prefixes |= OF_INDICES
+            self.owners.add(owner)
             self._put(batch)
 
     def clean(self, prefix: bytes) -> None:
@@ -83,45 +84,19 @@ class Erasure:
             self.prefixes.add(prefix)
         self.run()
 
-    def _past(self, batch: WriteBatch, user: bytes) -> set[bytes]:
-        """Index keys that only past versions had."""
-        gone: set[bytes] = set()
-        prefix = rows.PAST + rows.escape(user)
-        for key, row in self.db.items(prefix, rows.after(prefix)):
-            batch.delete(key)
-            gone.update(rows.read_dropped(row))
-            _, kind, rest = rows.split_entry(rows.past_entry(key))
-            if kind == self.model.held:
-                until, value = rows.read_past(row)
-                tail = rows.waits_at(self.order_time(value), user, rest)
-                for start in {0} | {until - (1 << bits) for bits in range(until.bit_length())}:
-                    batch.delete(rows.pending_history_key(start, until, tail))
-        return gone
-
-    def _entries(self, user: bytes) -> dict[bytes, bytes]:
-        prefix = rows.LATEST + rows.escape(user)
-        past_rows = self.db.items(prefix, rows.after(prefix))
-        return {key[1:]: value[rows.LONG_BYTES :] for key, value in past_rows}
-
-    def forget_lineage(self, batch: WriteBatch, user: bytes) -> None:
-        prefix = rows.LINEAGE_USER + rows.escape(user)
-        for key in self.db.keys(prefix, rows.after(prefix)):
-            time, money_id = key[len(prefix) : len(prefix) + rows.LONG_BYTES], key[len(prefix) + rows.LONG_BYTES :]
-            row_key = rows.lineage_key(money_id, user)
-            batch.delete(row_key)
-            batch.delete(rows.LINEAGE_AGE + time + row_key[1:])
-            batch.delete(key)
-            with self.lock:
-                self.prefixes.add(row_key[:CUT])
+    def _entries(self, owner: bytes) -> dict[bytes, bytes]:
+        prefix = rows.LATEST + rows.escape(owner)
+        there = self.db.items(prefix, rows.after(prefix))
+        return {key[1:]: row[rows.LONG_BYTES :] for key, row in there}
 
     def run(self) -> None:
         """Starts to clean the files of everything that is erased and committed by now. Raises the error that ended
         the previous cleaning."""
         if self.failed is not None:
             raise self.failed
-        if (self.users or self.prefixes) and (self.thread is None or not self.thread.is_alive()):
+        if (self.owners or self.prefixes) and (self.thread is None or not self.thread.is_alive()):
             with self.lock:
-                self.cleaning, self.users = self.users, set()
+                self.cleaning, self.owners = self.owners, set()
                 prefixes, self.prefixes = self.prefixes, set()
             self.thread = threading.Thread(target=self._try_clean, args=(prefixes,), name="erasing")
             self.thread.start()
@@ -138,14 +113,14 @@ class Erasure:
             self._clean(prefixes)
         except Exception as e:  # rocksdict has no exception of its own
             self.failed = SetupError(
-                f"the replica's files: expected to erase forgotten users, but {str(e).splitlines()[0]}.",
+                f"the replica's files: expected to erase forgotten owners, but {str(e).splitlines()[0]}.",
                 "check the disk; the next start continues the erasure.",
             )
 
     def _clean(self, prefixes: set[bytes]) -> None:
         ranges = set(prefixes)
-        for user in self.cleaning:
-            ranges |= {kind + rows.escape(user) for kind in (rows.LATEST, rows.PAST, rows.LINEAGE_USER)}
+        for owner in self.cleaning:
+            ranges |= {kind + rows.escape(owner) for kind in (rows.LATEST, rows.PAST)}
         self.db.rewrite([(prefix, rows.after(prefix)) for prefix in sorted(ranges)])
         with self.lock:
             self.cleaning = set()
@@ -156,12 +131,12 @@ class Erasure:
             self.written += count  # only now: whoever is told of a row must find it
 
     def _put(self, batch: WriteBatch) -> None:
-        unclean = self.users | self.cleaning
+        unclean = self.owners | self.cleaning
         if unclean:
-            batch.put(ROW, json.dumps(sorted(user.hex() for user in unclean)).encode())
+            batch.put(ROW, json.dumps(sorted(owner.hex() for owner in unclean)).encode())
         else:
             batch.delete(ROW)
 
-    def _keys_of(self, user: bytes, entry: bytes, value: bytes) -> set[bytes]:
-        _, kind, rest = rows.split_entry(entry)
-        return self.index_keys(user, kind, rest, value)
+    def _keys_of(self, entry: bytes, value: bytes) -> set[bytes]:
+        owner, kind, rest = rows.split_entry(entry)
+        return self.index_keys(owner, kind, rest, value)

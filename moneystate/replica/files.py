@@ -42,11 +42,11 @@ from moneystate.errors import SetupError
 
 IN_USE: Final = "generation"
 NAME_DIGITS: Final = 12
-FORMAT: Final = 4  # of the rows; every change of a key or value needs a new number
+FORMAT: Final = 5  # of the rows; every change of a key or value needs a new number
 CACHE_BYTES: Final = 64 << 20
 WRITE_BUFFER_BYTES: Final = 32 << 20
 SUFFIXES: Final = (".sst", ".log")  # of files with rows
-FILE_BYTES: Final = 8 << 20  # small, because erasing a user rewrites the files that had it
+FILE_BYTES: Final = 8 << 20  # small, because erasing a owner rewrites the files that had it
 
 
 class Rebuild(Exception):
@@ -70,7 +70,7 @@ def options() -> Options:
     opts.set_max_background_jobs(2)
     opts.set_compression_type(DBCompressionType.lz4())
     opts.set_keep_log_file_num(2)
-    opts.set_recycle_log_file_num(0)  # a recycled log would keep bytes of forgotten users
+    opts.set_recycle_log_file_num(0)  # a recycled log would keep bytes of forgotten owners
     blocks = BlockBasedOptions()
     blocks.set_bloom_filter(10, False)
     blocks.set_block_cache(Cache(CACHE_BYTES))

@@ -18,13 +18,12 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from multiprocessing.connection import Connection
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import KafkaException
 
 from moneystate.errors import BrokerError, SetupError
 from moneystate.log import get_log
-from moneystate.ports.replica import ReplicaModel
 from moneystate.replica import files, saved_state
 from moneystate.replica.deferred_close import DeferredClose
 from moneystate.replica.follower_loop import FollowerLoop
@@ -32,6 +31,7 @@ from moneystate.replica.log import Changelog, Options, Topics
 from moneystate.replica.record import Record, read_layout, write_layout
 from moneystate.replica.shared_status import SharedStatusFile
 from moneystate.replica.store import Store
+from moneystate.runtime.replica_model import ServiceReplica
 
 log = get_log(__name__)
 
@@ -48,7 +48,7 @@ STOP_LOOK_S: Final = 0.2
 OpenSaved = Callable[[], saved_state.SavedState]
 
 
-def run(options: Options, model: ReplicaModel[Any], parent: Connection, open_saved: OpenSaved | None = None) -> None:
+def run(options: Options, model: ServiceReplica, parent: Connection, open_saved: OpenSaved | None = None) -> None:
     """Runs the follower as a process, until SIGTERM or until the parent has died. `open_saved`: opens the state to load
     first."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes: the parent tells this one to stop
@@ -62,7 +62,7 @@ class Follower:
     def __init__(
         self,
         options: Options,
-        model: ReplicaModel[Any],
+        model: ServiceReplica,
         stopped: Callable[[], bool],
         open_saved: OpenSaved | None = None,
     ) -> None:
@@ -75,7 +75,7 @@ class Follower:
 
     def run(self) -> None:
         """Runs until it is stopped. Raises SetupError for problems that waiting does not solve."""
-        topics = Topics(self.options, self.model)
+        topics = Topics(self.options, self.model.changelog)
         while not self.stopped():
             changelog = self._describe(topics)
             if changelog is None:

@@ -10,7 +10,6 @@ from rocksdict import WriteBatch
 from moneystate.engine import keys
 from moneystate.replica.applying import Applier
 from moneystate.replica.files import Rebuild
-from moneystate.replica.lineage import Lineage
 from moneystate.replica.loading import FirstLoad
 from moneystate.replica.log import Changelog, ChangelogConsumer, LogEndMonitor, Message, Options, Topics
 from moneystate.replica.retention import RetentionPolicy, RetentionSweep
@@ -29,7 +28,6 @@ from moneystate.replica.transaction_assembler import (
 ALIVE_MS: Final = 30_000  # how often the files record that the follower was up to date
 SWEEP_S: Final = 0.25
 QUIESCENCE_CHECK_S: Final = 0.5
-LINEAGE_S: Final = 5.0
 MAX_PENDING_CHANGES: Final = 500_000  # changes, some 300 MB
 
 
@@ -42,12 +40,8 @@ class FollowerLoop:
         self.store = store
         self.shared = shared
         self.assembler = TransactionAssembler(store.record.groups, store.record.partitions, store.model)
-        trace = store.model.trace if options.follow_lineage else None
-        self.lineage = None if trace is None else Lineage(store, trace)
         self.sweep = RetentionSweep(store, RetentionPolicy(options.history_ms, options.history_versions))
         self.sweep_at = self.quiescence_check_at = 0.0
-        self.lineage_at = float("inf") if trace is None else 0.0  # when to check for the traced topic again
-        self.lineage_since_ms = 0 if options.history_ms is None else int(time.time() * 1000) - options.history_ms
         self.load = None if not store.record.loading else FirstLoad(store, changelog)
         self.current_as_of_ms = store.record.alive_ms
         self.caught_up = False
@@ -63,19 +57,12 @@ class FollowerLoop:
 
     def step(self) -> None:
         """Reads available records, after a short wait. Raises Rebuild, BrokerError, SetupError."""
-        changes: list[Message] = []
-        lineage: list[Message] = []
-        for message in self.stream.read():
-            (changes if message.topic() == self.topics.changelog else lineage).append(message)
+        changes = self.stream.read()
         if self.load is not None:
             self._load(self.load, changes)
         else:
             for message in changes:
                 self._take(message)
-        if lineage and self.lineage is not None:
-            self._add_lineage(self.lineage, lineage)
-        if self.load is None and time.monotonic() >= self.lineage_at:
-            self._follow_lineage()
         self._poll_log_end()
         if self.load is None and time.monotonic() >= self.sweep_at:
             more = self.sweep.step(int(time.time() * 1000))
@@ -132,22 +119,6 @@ class FollowerLoop:
         if batch_slice.is_complete is None:
             whole_from = max(whole_from, self.begin.ends[batch_slice.partition])
         return batch_slice.is_complete is not False and batch_slice.offset >= whole_from
-
-    def _follow_lineage(self) -> None:
-        """Starts to follow lineage once the state is loaded, which shows which users' records must not be read."""
-        starts = self.topics.lineage_starts(self.lineage_since_ms, self.store.record.lineage_positions)
-        if starts:
-            self.stream.add_lineage(starts)
-        self.lineage_at = float("inf") if starts else time.monotonic() + LINEAGE_S
-
-    @staticmethod
-    def _add_lineage(lineage: Lineage, messages: list[Message]) -> None:
-        records = []
-        for m in messages:
-            header = lineage.header_of(m.headers())
-            if header is not None and m.key() is not None and m.value() is not None:
-                records.append((m.partition(), m.offset(), m.timestamp()[1], m.key(), m.value(), header))
-        lineage.add(records)
 
     def _poll_log_end(self) -> None:
         """Finds how far behind this is, and does what a quiet log allows."""

@@ -13,7 +13,15 @@ from moneystate.replica.files import Misplaced
 from moneystate.replica.log import Changelog, Message
 from moneystate.replica.record import BASE
 from moneystate.replica.store import Store
-from moneystate.replica.transaction_assembler import UNUSABLE, Change, End, UnusableRecord, change_of, key_of, read_end
+from moneystate.replica.transaction_assembler import (
+    UNUSABLE,
+    End,
+    EntryChange,
+    UnusableRecord,
+    change_of,
+    key_of,
+    read_end,
+)
 
 INDEX_ROWS: Final = 10_000
 
@@ -24,10 +32,9 @@ class Loader:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.db = store.db
-        self.model = store.model
         self.record = store.record
 
-    def add(self, partition: int, records: list[tuple[int, Change]]) -> None:
+    def add(self, partition: int, records: list[tuple[int, EntryChange]]) -> None:
         """`records`: offsets and changes."""
         batch = WriteBatch(raw_mode=True)
         prefix = rows.LOADED + partition.to_bytes(4, "big")
@@ -68,8 +75,8 @@ class Loader:
         half: set[int] = set()
         for key, row in self.db.items(rows.LOADED, rows.after(rows.LOADED)):
             partition, entry = int.from_bytes(key[1:5], "big"), key[5:]
-            user, kind, rest = rows.split_entry(entry)
-            group = key_group_of(user, self.record.groups)
+            owner, kind, rest = rows.split_entry(entry)
+            group = key_group_of(owner, self.record.groups)
             if group % partitions != partition:
                 if len(row) > rows.LONG_BYTES:
                     raise Misplaced(
@@ -80,21 +87,19 @@ class Loader:
             if rows.read_long(row) > self.record.ended[group]:
                 half.add(group)
             if len(row) > rows.LONG_BYTES:
-                self.take(batch, user, kind, rest, entry, row[rows.LONG_BYTES :])
+                self.take(batch, owner, kind, rest, entry, row[rows.LONG_BYTES :])
             if batch.len() >= INDEX_ROWS:
                 self.db.write(batch)
                 batch = WriteBatch(raw_mode=True)
         self.db.write(batch)
         self.record.half = sorted(half)
 
-    def take(self, batch: WriteBatch, user: bytes, kind: bytes, rest: bytes, entry: bytes, value: bytes) -> None:
+    def take(self, batch: WriteBatch, owner: bytes, kind: bytes, rest: bytes, entry: bytes, value: bytes) -> None:
         """Adds the rows of an entry that has no past."""
         put = rows.long(BASE)
         batch.put(rows.LATEST + entry, put + value)
-        for hint in self.store.index_keys(user, kind, rest, value, is_new=True):
-            batch.put(rows.INDEX + hint, put)
-        if kind == self.model.held:
-            batch.put(rows.PENDING + rows.waits_at(self.store.order_time(value), user, rest), put)
+        for key in self.store.index_keys(owner, kind, rest, value, is_new=True):
+            batch.put(rows.INDEX + key, put)
         self.store.count(value, 1)
 
 
@@ -118,7 +123,7 @@ class FirstLoad:
         self.ends: dict[tuple[int, int], tuple[int, End]] = {}  # by partition and key group: offset and record
 
     def add(self, messages: list[Message], read_to: dict[int, int]) -> None:
-        records: dict[int, list[tuple[int, Change]]] = {}
+        records: dict[int, list[tuple[int, EntryChange]]] = {}
         for message in messages:
             partition, offset = message.partition(), message.offset()
             try:
@@ -129,7 +134,9 @@ class FirstLoad:
         for partition, some in records.items():
             self.loader.add(partition, some)
 
-    def _add(self, message: Message, partition: int, offset: int, records: dict[int, list[tuple[int, Change]]]) -> None:
+    def _add(
+        self, message: Message, partition: int, offset: int, records: dict[int, list[tuple[int, EntryChange]]]
+    ) -> None:
         key = key_of(message)
         if not key.startswith(keys.END):
             records.setdefault(partition, []).append((offset, change_of(key, message.value(), self.store.model)))

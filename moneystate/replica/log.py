@@ -1,4 +1,4 @@
-"""The topics that the follower reads, as one stream of message batches, and the follower's lag."""
+"""The changelog as one stream of message batches, and how far behind its reader is."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from moneystate.kafka.client import (
     place,
     range_consumer,
 )
-from moneystate.kafka.offsets import TopicState, high_watermark, log_ends, log_starts, offsets_at, topic_states
+from moneystate.kafka.offsets import TopicState, high_watermark, log_ends, log_starts, topic_states
 from moneystate.kafka.topics import topic_settings
-from moneystate.ports.replica import ReplicaModel
 from moneystate.replica.files import Rebuild
 
 MAX_POLL_RECORDS: Final = 5_000
@@ -48,8 +47,6 @@ class Options(Protocol):
     @property
     def history_versions(self) -> int | None: ...
     @property
-    def follow_lineage(self) -> bool: ...
-    @property
     def kafka_config(self) -> dict[str, str]: ...
 
 
@@ -65,16 +62,15 @@ class Changelog:
 
 
 class Topics:
-    """The topics of one replica. `traced`: the output whose lineage is followed; None: none."""
+    """The changelog of one replica."""
 
-    def __init__(self, options: Options, model: ReplicaModel[Any]) -> None:
-        trace = model.trace if options.follow_lineage else None
-        self.changelog = options.topic_prefix + model.changelog
-        self.traced = None if trace is None else options.topic_prefix + trace.topic
+    def __init__(self, options: Options, changelog: str) -> None:
+        """`changelog`: the topic's name, without prefix."""
+        self.changelog = options.topic_prefix + changelog
         self.admin = admin_client(options.bootstrap_servers, options.kafka_config)
 
     def describe(self) -> Changelog:
-        """Reads the topics' state. Raises SetupError if a topic does not exist, and BrokerError."""
+        """Raises SetupError if the topic does not exist, and BrokerError."""
         asked_ms = int(time.time() * 1000)
         state = self.state()
         partitions = [(self.changelog, p) for p in state.partitions]
@@ -93,27 +89,13 @@ class Topics:
     def state(self) -> TopicState:
         return topic_states(self.admin, [self.changelog])[self.changelog]
 
-    def lineage_starts(self, since_ms: int, positions: dict[str, int]) -> dict[int, int]:
-        """The offsets from which to read the traced topic; empty: the topic does not exist yet."""
-        if self.traced is None:
-            return {}
-        try:
-            state = topic_states(self.admin, [self.traced])[self.traced]
-        except BrokerError:
-            raise
-        except MoneystateError:
-            return {}
-        partitions = [(self.traced, p) for p in state.partitions]
-        begin = offsets_at(self.admin, partitions, since_ms)
-        return {p: max(begin[tp], positions.get(str(p), 0)) for tp in partitions for p in [tp[1]]}
-
 
 def _delete_retention_ms(admin: AdminClient, topic: str) -> int:
     return int(topic_settings(admin, [topic])[topic].get("delete.retention.ms", DELETE_RETENTION_MS))
 
 
 class ChangelogConsumer:
-    """Reads the topics. `read_to`: by changelog partition, the offset up to which everything is read."""
+    """Reads the changelog. `read_to`: by changelog partition, the offset up to which everything is read."""
 
     def __init__(self, options: Options, topics: Topics, positions: dict[int, int]) -> None:
         self.topics = topics
@@ -129,15 +111,7 @@ class ChangelogConsumer:
                 "queued.max.messages.kbytes": 32_768,
             },
         )
-        self._assign(topics.changelog, positions)
-
-    def add_lineage(self, positions: dict[int, int]) -> None:
-        """From now on, also reads the traced topic, from these offsets."""
-        assert self.topics.traced is not None
-        self._assign(self.topics.traced, positions)
-
-    def _assign(self, topic: str, positions: dict[int, int]) -> None:
-        self.consumer.incremental_assign([TopicPartition(topic, p, offset) for p, offset in positions.items()])
+        self.consumer.incremental_assign([TopicPartition(topics.changelog, p, n) for p, n in positions.items()])
 
     def read(self) -> list[Message]:
         """Reads records for a short time; there may be none. Raises Rebuild if the log no longer has the next records,
@@ -148,9 +122,8 @@ class ChangelogConsumer:
             if error is None:
                 messages.append(message)
             elif is_end_of_partition(message):
-                topic, partition, offset = place(message)
-                if topic == self.topics.changelog:
-                    self.read_to[partition] = max(self.read_to[partition], offset)
+                _, partition, offset = place(message)
+                self.read_to[partition] = max(self.read_to[partition], offset)
             else:
                 self._check(message, error)
         return messages

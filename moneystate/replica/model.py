@@ -1,7 +1,6 @@
 """The answers of a replica, as immutable values.
 
     ReplicaError
-    ├── NotFound     no such user, session, money or proof at that version
     ├── Malformed    the request is invalid, such as a mark of another listing
     ├── Pruned       the version is older than the retention, or was never complete here
     ├── Future       the version is not complete yet, or of an epoch that the replica does not know
@@ -9,8 +8,7 @@
 
 Values that every point read creates are named tuples, which take a third of the time of frozen dataclasses.
 
-Times are in ms. `source`: the event that a value came from; None: the version that wrote the value did not record it.
-"""
+Times are in ms."""
 
 from __future__ import annotations
 
@@ -18,7 +16,6 @@ from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 Item = TypeVar("Item")
-View = TypeVar("View")
 
 
 class Version(NamedTuple):
@@ -33,10 +30,6 @@ class Version(NamedTuple):
 
 class ReplicaError(Exception):
     """A read that has no answer. The message tells the caller why."""
-
-
-class NotFound(ReplicaError):
-    pass
 
 
 class Malformed(ReplicaError):
@@ -61,7 +54,7 @@ class NotReady(ReplicaError):
         super().__init__("the replica is still loading the state")
 
 
-class Source(NamedTuple):
+class EventPlace(NamedTuple):
     """The place of an event in the log."""
 
     topic: str  # without prefix
@@ -97,29 +90,10 @@ class Page(Generic[Item]):
 
 
 @dataclass(frozen=True, slots=True)
-class UserChange(Generic[View]):
-    """A user before and after a change. None: nothing was known of the user at that version."""
-
-    user_id: str
-    before: View | None
-    after: View | None
-
-
-@dataclass(frozen=True, slots=True)
-class Changes(Generic[View]):
-    """Holds what one version changed."""
-
-    header: Header
-    # Each user with the state afterwards; None: nothing is known of the user any more.
-    changed: tuple[tuple[str, View | None], ...]
-    mark: bytes | None  # where to continue with this version; None: it is complete
-
-
-@dataclass(frozen=True, slots=True)
 class SchemaCount:
     """Describes how many entries of a kind have a schema version."""
 
-    kind: str  # as `ReplicaModel.schema` names it
+    kind: str  # as `ServiceReplica.schema` names it
     schema_version: int
     entries: int
 
@@ -133,7 +107,7 @@ class Status:
     oldest: Version | None
     lag_records: int  # committed changelog records that are not read yet
     current_as_of_ms: int
-    users: int  # at the newest version
+    keys: int  # at the newest version
     schema_counts: tuple[SchemaCount, ...]
     database_bytes: int
     key_groups: int

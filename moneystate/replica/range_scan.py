@@ -1,8 +1,4 @@
-"""Scans a range of entries in order, as of one revision, over current and past rows.
-
-The index of users cannot be used for this: it has no forgotten users, but their proofs, and money with an open lookup,
-remain.
-"""
+"""Scans a range of entries in order, as of one revision, over current and past rows."""
 
 from __future__ import annotations
 

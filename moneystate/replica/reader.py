@@ -8,69 +8,51 @@ except `status` and `newest` raise NotReady before the first full catch-up.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from moneystate.engine.items import END_OF_TIME, NO_TIME
-from moneystate.ports.replica import ReplicaModel
 from moneystate.replica import files, rows
 from moneystate.replica.files import Db, Secondary
 from moneystate.replica.model import (
-    Changes,
     Future,
     Header,
-    Malformed,
     NotReady,
-    Page,
     Pruned,
     SchemaCount,
     Status,
-    UserChange,
     Version,
 )
 from moneystate.replica.publishing import version_key, watermark_key
 from moneystate.replica.record import Record, Revision, decode_revision, read_record, read_revision
 from moneystate.replica.rows import text
 from moneystate.replica.shared_status import SharedStatus, SharedStatusFile
-from moneystate.replica.snapshot import Files, Snapshot, mark_of, page_of, utf8
+from moneystate.replica.snapshot import Files, Snapshot
+from moneystate.runtime.replica_model import ServiceReplica
 
 MAX_WATERMARK_MS: Final = (1 << 63) - 1
 # A reader catches up once there are so many rows, even if the version is not complete: 0.2 ms.
 CATCH_UP_ROWS: Final = 80
 CHANGE_OVER_S: Final = 0.25  # how often to check whether the replica was rebuilt
 FEW: Final = 5_000  # up to so many changes between two versions are scanned: about 5 ms
-COMPARED: Final = 100  # users that one call compares at two versions: about 10 ms
-VERSIONS_PER_SCAN: Final = 200  # versions that one call examines for changes of a user: about 3 ms
+VERSIONS_PER_SCAN: Final = 200  # versions that one call examines for changes of a owner: about 3 ms
 CATCH_UP_S: Final = 1.0  # the longest time before rows are caught up with
 SIZE_S: Final = 5.0  # how often the files are measured
 
 
-View = TypeVar("View")
-Seen = TypeVar("Seen", covariant=True)
-Snap = TypeVar("Snap", bound=Snapshot[Any], covariant=True)
-
-
-class Pinned(Protocol[Seen]):
-    @property
-    def revision(self) -> int: ...
-
-    @property
-    def watermark_ms(self) -> int: ...
-
-    def find(self, owner: bytes, expired_ms: int | None = None) -> Seen | None: ...
+Snap = TypeVar("Snap", bound=Snapshot, covariant=True)
 
 
 class MakeSnapshot(Protocol[Snap]):
-    def __call__(self, model: Any, files: Files, db: Db, revision: Revision, header: Header) -> Snap: ...
+    def __call__(self, model: ServiceReplica, files: Files, db: Db, revision: Revision, header: Header) -> Snap: ...
 
 
-class Reader(Generic[View, Snap]):
+class Reader(Generic[Snap]):
     """Reads for one service. Without `db` and `shared` the follower has not started."""
 
     def __init__(
         self,
-        model: ReplicaModel[View],
+        model: ServiceReplica,
         make: MakeSnapshot[Snap],
         db: Db | None = None,
         shared: SharedStatusFile | None = None,
@@ -135,36 +117,6 @@ class Reader(Generic[View, Snap]):
                 return self._snapshot(revision)
         raise self.pruned()
 
-    def changes(
-        self, after: Version, *, user_id: str | None = None, limit: int, mark: bytes | None = None
-    ) -> Changes[View]:
-        start, newest = self._find(after), self._newest()
-        if user_id is not None:
-            return self._changes_of(utf8(user_id), start, newest)
-        first = rows.CHANGE + rows.long(start.number + 1)
-        last = rows.CHANGE + rows.long(newest.number + 1)
-        if mark is not None and not first <= mark < last:
-            raise Malformed("mark: expected the one of the previous call")
-        keys = self._open().keys(mark or first, last)
-        change_key = next(keys, None)
-        if change_key is None:
-            return self._changes(newest, [], None)
-        revision = self._whole_from(rows.read_long(change_key, 1))
-        end = rows.CHANGE + rows.long(revision.number + 1)
-        users: dict[bytes, None] = {}
-        while change_key is not None and change_key < end:
-            user, _ = rows.unescape(change_key, 1 + rows.LONG_BYTES)
-            if user not in users and len(users) == limit:
-                return self._changes(revision, list(users), change_key)
-            users[user] = None
-            change_key = next(keys, None)
-        return self._changes(revision, list(users), None)
-
-    def _changes(self, revision: Revision, users: list[bytes], mark: bytes | None) -> Changes[View]:
-        snapshot = self._snapshot(revision)
-        changed = tuple((text(user), snapshot.find(user)) for user in users)
-        return Changes(snapshot.header, changed, mark)
-
     def _whole_from(self, number: int) -> Revision:
         """The first version at or after a revision that can be read."""
         start = rows.REVISION + rows.long(number)
@@ -174,55 +126,17 @@ class Reader(Generic[View, Snap]):
                 return revision
         raise AssertionError("unreachable: the newest version is readable")
 
-    def _changes_of(self, user: bytes, start: Revision, newest: Revision) -> Changes[View]:
-        """The changes of one user: an interval of versions at a time, however many versions and changes there are."""
-        if start.number == newest.number:
-            return self._changes(newest, [], None)
-        end = self._whole_from(min(start.number + VERSIONS_PER_SCAN, newest.number))
-        touched = (n for n in range(start.number + 1, end.number + 1) if self._has_changed(user, n))
-        first = next(touched, None)
-        return self._changes(end, [], None) if first is None else self._changes(self._whole_from(first), [user], None)
-
-    def _has_changed(self, user: bytes, number: int) -> bool:
-        start = rows.CHANGE + rows.long(number) + rows.escape(user)
+    def _has_changed(self, owner: bytes, number: int) -> bool:
+        start = rows.CHANGE + rows.long(number) + rows.escape(owner)
         return next(self._open().keys(start, rows.after(start)), None) is not None
-
-    def diff(
-        self, before: Pinned[View], after: Pinned[View], *, limit: int, mark: bytes | None = None
-    ) -> Page[UserChange[View]]:
-        self._newest()
-        index = rows.INDEX + rows.BY_USER
-        start = mark_of(mark, index)
-        low, high = sorted((before.revision, after.revision))
-        keys = self._few_changed(low, high, start)
-        if keys is None:
-            keys = self._open().keys(start, rows.after(index))
-        expired_ms = min(before.watermark_ms, after.watermark_ms)
-
-        def read(key: bytes) -> UserChange[View] | None:
-            user = key[len(index) :]
-            was, now = before.find(user), after.find(user)
-            if was == now or before.find(user, expired_ms) == after.find(user, expired_ms):
-                return None
-            return UserChange(text(user), was, now)
-
-        return page_of(((key, key) for key in keys), read, limit, COMPARED)
-
-    def _few_changed(self, low: int, high: int, start: bytes) -> Iterator[bytes] | None:
-        """The index keys of users that may have changed in between; None: there are too many changes."""
-        users = self._changed(low, high, FEW)
-        if users is None:
-            return None
-        index = rows.INDEX + rows.BY_USER
-        return iter(sorted(key for key in (index + user for user in users) if key >= start))
 
     def changed_since(self, after: Version, most: int) -> set[str] | None:
         start, newest = self._find(after), self._newest()
-        users = self._changed(start.number, newest.number, most)
-        return None if users is None else {text(user) for user in users}
+        owners = self._changed(start.number, newest.number, most)
+        return None if owners is None else {text(owner) for owner in owners}
 
     def _changed(self, low: int, high: int, most: int) -> set[bytes] | None:
-        """The users that changed after revision `low`, up to `high`; None: there are more than `most` changes."""
+        """The owners that changed after revision `low`, up to `high`; None: there are more than `most` changes."""
         span = self._open().keys(rows.CHANGE + rows.long(low + 1), rows.CHANGE + rows.long(high + 1))
         changes = list(islice(span, most + 1))
         if len(changes) > most:
@@ -247,7 +161,7 @@ class Reader(Generic[View, Snap]):
             oldest=oldest,
             lag_records=shared.lag_records,
             current_as_of_ms=shared.current_as_of_ms or record.alive_ms,
-            users=sum(c.entries for c in counts if c.kind == self.model.owners),
+            keys=sum(c.entries for c in counts if c.kind == self.model.owners),
             schema_counts=counts,
             database_bytes=self._size(),
             key_groups=record.groups,
@@ -298,11 +212,11 @@ class Reader(Generic[View, Snap]):
         return SharedStatus() if self.status_file is None else self.status_file.read()
 
 
-class FollowedReader(Reader[View, Snap]):
+class FollowedReader(Reader[Snap]):
     """Reads the files of a follower in another process. That process may start, end and rebuild its database at any
     time."""
 
-    def __init__(self, model: ReplicaModel[View], make: MakeSnapshot[Snap], data: str) -> None:
+    def __init__(self, model: ServiceReplica, make: MakeSnapshot[Snap], data: str) -> None:
         self.data = data
         self.generation: str | None = None
         self.status_seen = SharedStatus()

@@ -42,7 +42,6 @@ class Record:
     positions: dict[str, int] = field(default_factory=dict)  # by changelog partition: the offset to continue from
     # Maps a changelog partition to an offset: compaction may have removed records of any batch before it.
     holes: dict[str, int] = field(default_factory=dict)
-    lineage_positions: dict[str, int] = field(default_factory=dict)
     epochs: list[str] = field(default_factory=list)
     entries: dict[str, dict[str, int]] = field(default_factory=dict)  # number of entries by kind and schema version
     alive_ms: int = 0  # when the follower had last read everything, by its own clock
@@ -68,7 +67,7 @@ def read_record(db: Db) -> Record | None:
 
 
 def read_layout(db: Db) -> str:
-    """The `ReplicaModel.layout` with which the files were created."""
+    """The `ServiceReplica.layout` with which the files were created."""
     return (db.get(LAYOUT_ROW) or b"").decode()
 
 

@@ -1,8 +1,7 @@
 """Deletes versions past their retention, and their rows.
 
 A version first stops being available, and its rows are deleted a minute later, so that running reads can end. Once R is
-the oldest version, the change in revision R is no longer needed. Then the value that it replaced is deleted, and the
-index keys that ended with that value, unless they were added again.
+the oldest version, the change in revision R is no longer needed. Then the value that it replaced is deleted.
 """
 
 from __future__ import annotations
@@ -53,7 +52,6 @@ class RetentionSweep:
             record.floor = floor
             self._drop_versions(batch, floor)
         more = self._drop_changes(batch, floor)
-        more |= self._drop_lineage(batch, now_ms)
         if not batch.is_empty() or record.oldest > oldest:
             self.store.commit(batch, {})
         return more
@@ -79,8 +77,6 @@ class RetentionSweep:
             batch.delete(version_key(revision.version))
             batch.delete(watermark_key(epochs.index(revision.version.epoch), revision.watermark_ms, revision.number))
         for bits in range(floor.bit_length() + 1):
-            start = rows.PENDING_HISTORY + bytes([bits])
-            batch.delete_range(start, start + rows.long(floor + 1))
             ended = (floor + 1) >> bits  # earlier intervals end at or before the floor
             batch.delete_range(rows.index_history_start(bits, 0), rows.index_history_start(bits, ended))
 
@@ -95,35 +91,16 @@ class RetentionSweep:
             batch.delete(key)
             if any(replaced):
                 past.append(rows.past_key(key[1 + rows.LONG_BYTES :], rows.read_long(replaced)))
-        for key, row in zip(past, db.get_many(past), strict=True):
-            if row is not None:
-                batch.delete(key)
-                self._drop_hints(batch, row)
+        for key in past:
+            if self.store.model.proof:
+                self._drop_index_history(batch, key)
+            batch.delete(key)
         self.swept = end if len(changes) < STEP else changes[-1][0]
         return len(changes) == STEP
 
-    def _drop_hints(self, batch: WriteBatch, row: bytes) -> None:
-        until, _ = rows.read_past(row)
-        for key in rows.read_dropped(row):
-            put = self.store.db.get(rows.INDEX + key)
-            if put is not None and rows.read_long(put) < until:
-                batch.delete(rows.INDEX + key)
-
-    def _drop_lineage(self, batch: WriteBatch, now_ms: int) -> bool:
-        if self.keep.history_ms is None:
-            return False
-        db = self.store.db
-        start = rows.LINEAGE_AGE
-        end = start + rows.signed(now_ms - self.keep.history_ms)
-        expired = list(islice(db.keys(start, end), STEP))
-        for key in expired:
-            time = key[1 : 1 + rows.LONG_BYTES]
-            money_id, id_end = rows.unescape(key, 1 + rows.LONG_BYTES)
-            user = key[id_end:]
-            row_key = rows.lineage_key(money_id, user)
-            row = db.get(row_key)
-            if row is not None and row.startswith(time):  # otherwise it is a later record of the same money
-                batch.delete(row_key)
-            batch.delete(rows.LINEAGE_USER + rows.escape(user) + time + money_id)
-            batch.delete(key)
-        return len(expired) == STEP
+    def _drop_index_history(self, batch: WriteBatch, past_key: bytes) -> None:
+        """Deletes the index keys that ended with a past value. Without the value, erasure could not find them, and they
+        would stay until their interval ends."""
+        row = self.store.db.get(past_key)
+        if row is not None:
+            self.store.erasure.drop_index_history(batch, past_key, row)

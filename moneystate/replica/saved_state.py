@@ -69,7 +69,7 @@ def load(store: Store, saved: SavedState) -> None:
             except UnusableRecord as e:
                 store.note_unusable(UNUSABLE, str(e))
                 continue
-            loader.take(batch, change.user, change.kind, change.rest, change.entry, value)
+            loader.take(batch, change.owner, change.kind, change.rest, change.entry, value)
             if batch.len() >= AT_ONCE:
                 store.db.write(batch)
                 batch = WriteBatch(raw_mode=True)

@@ -1,4 +1,4 @@
-"""Reads over a plain service's replica. Changes and differences are listed by entry, because one key may have very
+"""Reads over a service's replica. Changes and differences are listed by entry, because one key may have very
 many.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from moneystate.engine import avro
 from moneystate.replica import range_scan, rows
-from moneystate.replica.model import Header, Malformed, Page, Source, Version
+from moneystate.replica.model import EventPlace, Header, Malformed, Page, Version
 from moneystate.replica.reader import FEW, VERSIONS_PER_SCAN, FollowedReader, Reader
 from moneystate.replica.record import BASE, Revision, read_revision
 from moneystate.replica.service_view import Item, ServiceSnapshot, item_place
@@ -58,14 +58,17 @@ class SetTimer:
     name: str
     id: bytes
     due_ms: int
-    source: Source  # the event that set it
+    source: EventPlace  # the event that set it
 
 
-class ServiceReads(Reader[None, ServiceSnapshot]):
+class ServiceReads(Reader[ServiceSnapshot]):
     # Changes
 
     def item_changes(self, after: Version, owner: bytes | None, limit: int, mark: bytes | None) -> ItemChanges:
-        """Works like `changes`, but by entry; `owner`: only of this key."""
+        """The changes of the first version after `after` that has any, at most `limit` entries. `owner`: only of this
+        key. With the `mark` of the previous call: the rest of that version's changes. If nothing changed, `items` is
+        empty and the header is that of the newest version, which may be `after` itself. Raises Pruned, Future,
+        Malformed."""
         start, newest = self._find(after), self._newest()
         if owner is not None:
             return self._changes_of_key(owner, start, newest, limit, mark)
@@ -207,12 +210,12 @@ class ServiceReads(Reader[None, ServiceSnapshot]):
                     due, set_at, topic, partition, offset = decode_entry(kinds[prefix], stored, owner, id).value
                 except avro.Malformed:
                     continue
-                source = Source(snapshot.plan.topics.get(topic, str(topic)), partition, offset, set_at)
+                source = EventPlace(snapshot.plan.topics.get(topic, str(topic)), partition, offset, set_at)
                 timers.append(SetTimer(name, id, due, source))
         return timers
 
 
-class FollowedServiceReads(ServiceReads, FollowedReader[None, ServiceSnapshot]):
+class FollowedServiceReads(ServiceReads, FollowedReader[ServiceSnapshot]):
     """Reads the files of a follower in another process."""
 
 

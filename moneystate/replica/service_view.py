@@ -1,4 +1,4 @@
-"""A view of a plain service's state as of one version, from the replica's rows."""
+"""A view of a service's state as of one version, from the replica's rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from moneystate.runtime import layout
 from moneystate.runtime.cells import RecordKind
 from moneystate.runtime.entry_view import Match, StateView
 from moneystate.runtime.plan import Plan
-from moneystate.runtime.replica_model import ServiceReplica, index_span, place_of
+from moneystate.runtime.replica_model import index_span, place_of
 
 READ_AT_ONCE: Final = 200  # entries that a listing examines before it checks again that the version is still kept
 
@@ -55,9 +55,7 @@ def item_place(entry: bytes) -> tuple[bytes, str, bytes, bytes]:
     return owner, rest[1:name_end].decode("ascii", "replace"), rest[name_end:], kind + rest[:name_end]
 
 
-class ServiceSnapshot(Snapshot[None]):
-    model: ServiceReplica
-
+class ServiceSnapshot(Snapshot):
     @cached_property
     def plan(self) -> Plan:
         return self.model.plan_at(self.rules)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
-from moneystate.ports.replica import ReplicaModel
 from moneystate.replica import range_scan, rows
 from moneystate.replica.files import Db
 from moneystate.replica.model import Entry, Header, Malformed, Page, Pruned
 from moneystate.replica.record import Record, Revision
+from moneystate.runtime.replica_model import ServiceReplica
 
 EXAMINED = 2_000  # index rows that one page examines: a page with few matches ends early, with a mark to continue from
 ENTRIES_EXAMINED = 500  # the same for a listing of entries, each of up to four rows: about 10 ms
 
 Step = TypeVar("Step")
 Item = TypeVar("Item")
-View = TypeVar("View")
 
 
 class Files(Protocol):
@@ -33,8 +31,8 @@ class Files(Protocol):
     def pruned(self) -> Pruned: ...
 
 
-class Snapshot(Generic[View]):
-    def __init__(self, model: ReplicaModel[View], files: Files, db: Db, revision: Revision, header: Header) -> None:
+class Snapshot:
+    def __init__(self, model: ServiceReplica, files: Files, db: Db, revision: Revision, header: Header) -> None:
         self.model = model
         self.files = files
         self.db = db
@@ -51,13 +49,6 @@ class Snapshot(Generic[View]):
     def revision(self) -> int:
         return self._revision
 
-    def find(self, owner: bytes, expired_ms: int | None = None) -> View | None:
-        """The view of an owner, by the bytes of its key; None: nothing is known of it. `expired_ms`: the event time for
-        leaving out expired data; None: the version's watermark."""
-        self.check()
-        as_of_ms = self.watermark_ms if expired_ms is None else expired_ms
-        return self.model.view(owner, self, as_of_ms, self.rules)
-
     def entries(self, *, prefix: str = "", limit: int, after: bytes | None) -> Page[Entry]:
         self.check()
         user_prefix = rows.escape_start(utf8(prefix))
@@ -71,28 +62,8 @@ class Snapshot(Generic[View]):
         entry, value = row
         if value is None:
             return None
-        user, kind, rest = rows.split_entry(entry)
-        return Entry(self.model.join(kind, user, rest), value)
-
-    def held(self, after: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        """Entries that held an output back at this version, whether or not they still do, oldest order time first: each
-        with its mark and `rows.split_waits_at`."""
-        self.check()
-        mark = mark_of(after, rows.PENDING)[1:]
-        still = self.db.items(rows.PENDING + mark, rows.after(rows.PENDING))
-        now = (key[1:] for key, put in still if rows.read_long(put) <= self.revision)
-        past = heapq.nsmallest(EXAMINED + 1, self._pending_history(mark))
-        return ((rows.PENDING + tail, tail) for tail in heapq.merge(now, past))
-
-    def _pending_history(self, mark: bytes) -> Iterator[bytes]:
-        """Rows of P that include this version. A row of a class ends within 2^bits revisions of it."""
-        db, revision = self.db, self.revision
-        for bits in range(self.files.record.last.bit_length() + 1):
-            start = rows.PENDING_HISTORY + bytes([bits])
-            for key, put in db.items(start + rows.long(revision + 1), start + rows.long(revision + (1 << bits) + 1)):
-                tail = key[2 + rows.LONG_BYTES :]
-                if rows.read_long(put) <= revision and tail >= mark:
-                    yield tail
+        owner, kind, rest = rows.split_entry(entry)
+        return Entry(self.model.join(kind, owner, rest), value)
 
     def read(self, entry: bytes) -> bytes | None:
         """The entry as it was at this version."""
@@ -112,12 +83,6 @@ class Snapshot(Generic[View]):
         for entry, value in range_scan.entries(self.db, self.revision, prefix, prefix, past):
             if value is not None:
                 yield entry, value
-
-    def led_to(self, index: bytes) -> Iterator[bytes]:
-        """The rest of the index keys that begin with `index`: usually owners."""
-        prefix = rows.INDEX + index
-        for key in self.db.keys(prefix, rows.after(prefix)):
-            yield key[len(prefix) :]
 
     def check(self) -> None:
         if self.files.db is not self.db or self.revision < self.files.record.floor:

@@ -13,18 +13,18 @@ from rocksdict import WriteBatch
 
 from moneystate.engine.avro import Malformed
 from moneystate.log import get_log
-from moneystate.ports.replica import ReplicaModel, Unindexed
 from moneystate.replica import rows
 from moneystate.replica.erasing import Erasure
 from moneystate.replica.files import Db, Rebuild
 from moneystate.replica.publishing import Publisher
 from moneystate.replica.record import ROW, Record, read_record, read_rules, write_layout
+from moneystate.runtime.replica_model import ServiceReplica, Unindexed
 
 log = get_log(__name__)
 
 
 class Store:
-    def __init__(self, db: Db, model: ReplicaModel[Any]) -> None:
+    def __init__(self, db: Db, model: ServiceReplica) -> None:
         self.db = db
         self.model = model
         self.wrote: Callable[[], None] = lambda: None  # called after each write, to notify readers at once
@@ -34,7 +34,7 @@ class Store:
         self.committed = 0  # rows
         self.publisher = Publisher(db, self.record)
         self.reported: set[str] = set()  # kinds of records that cannot be used and were logged
-        self.erasure = Erasure(db, model, self.index_keys, self.order_time)
+        self.erasure = Erasure(db, self.index_keys)
         self.erasure.run()
 
     @property
@@ -68,10 +68,10 @@ class Store:
             raise Rebuild("the configuration has changed, on which the service's indices depend")
         self.rules = rules
 
-    def index_keys(self, user: bytes, kind: bytes, rest: bytes, value: bytes, is_new: bool = False) -> set[bytes]:
+    def index_keys(self, owner: bytes, kind: bytes, rest: bytes, value: bytes, is_new: bool = False) -> set[bytes]:
         """The index keys of an entry, as far as it can be indexed. `is_new`: otherwise it is not counted again."""
         try:
-            return self.indexing.index_keys(user, kind, rest, value)
+            return self.indexing.index_keys(owner, kind, rest, value)
         except Unindexed as e:
             keys, names = e.keys, e.indices
         except Exception:  # an entry that is damaged, or a function of the service that fails
@@ -81,13 +81,6 @@ class Store:
                 self.note_unusable(f"not in {name}", "the index cannot have an entry; queries by it do not find it")
         return keys
 
-    def order_time(self, value: bytes) -> int:
-        """The order time of an entry of the kind `held`; 0 if it is damaged."""
-        try:
-            return self.model.order_time(value)
-        except Exception:
-            return 0
-
     def note_unusable(self, kind: str, problem: str) -> None:
         """Counts a record that cannot be used. The first one of each kind is logged, without its key and value."""
         counts = self.record.entries.setdefault(kind, {})
@@ -96,15 +89,12 @@ class Store:
             self.reported.add(kind)
             log.warning(f"the replica goes on without it, and counts it as {kind!r}: {problem}")
 
-    def forgotten_at(self, user: bytes) -> int | None:
-        """Order time in ms of the last request to forget the user that was honoured."""
+    def proof_of(self, owner: bytes) -> bytes | None:
+        """The proof that the owner was forgotten, encoded."""
         if not self.model.proof:
             return None
-        row = self.db.get(rows.LATEST + rows.escape(user) + self.model.proof)
-        try:
-            return None if row is None else self.model.forgotten_at(row[rows.LONG_BYTES :])
-        except Malformed:
-            return None
+        row = self.db.get(rows.LATEST + rows.escape(owner) + self.model.proof)
+        return None if row is None else row[rows.LONG_BYTES :]
 
     def count(self, value: bytes | None, by: int) -> None:
         """Counts one entry more (1) or less (-1) for the value's schema. None counts nothing."""

@@ -15,9 +15,9 @@ from moneystate.engine import ends
 from moneystate.engine.keygroup import key_group_of
 from moneystate.engine.marker import BEFORE_FIRST_BATCH
 from moneystate.errors import SetupError
-from moneystate.ports.replica import ReplicaModel
 from moneystate.replica.model import Version
 from moneystate.replica.rows import entry_of, split_entry
+from moneystate.runtime.replica_model import ServiceReplica
 
 UNUSABLE: Final = "unusable records of the changelog"  # the kind as which they are counted
 MOST_GROUPS: Final = 1 << 20  # no job has as many
@@ -27,10 +27,10 @@ class UnusableRecord(SetupError):
     """A record of the changelog that the replica cannot use."""
 
 
-class Change(NamedTuple):
+class EntryChange(NamedTuple):
     """One change of an entry."""
 
-    user: bytes
+    owner: bytes
     kind: bytes  # first byte of the changelog's key
     entry: bytes  # the key in replica rows
     value: bytes | None  # None: the entry was removed
@@ -59,7 +59,7 @@ class BatchSlice:
     """Holds what one output partition wrote to one changelog partition in one batch."""
 
     end: End
-    changes: list[Change]
+    changes: list[EntryChange]
     partition: int
     offset: int
     position: int  # where to continue reading once this is applied
@@ -79,7 +79,7 @@ class BatchSlice:
 @dataclass(slots=True)
 class _GroupChanges:
     first: int
-    changes: list[Change]
+    changes: list[EntryChange]
 
 
 class TransactionAssembler:
@@ -89,7 +89,7 @@ class TransactionAssembler:
     them there.
     """
 
-    def __init__(self, total: int, partitions: int, model: ReplicaModel[Any]) -> None:
+    def __init__(self, total: int, partitions: int, model: ServiceReplica) -> None:
         self.total = total  # number of key groups of the job; 0: not known yet, and no record may be added
         self.partitions = partitions  # of the changelog
         self.model = model
@@ -104,7 +104,7 @@ class TransactionAssembler:
 
     def end(self, partition: int, offset: int, end: End) -> BatchSlice:
         groups = self.pending.setdefault(partition, {})
-        changes: list[Change] = []
+        changes: list[EntryChange] = []
         for group in end.groups:
             held = groups.pop(group, None)
             if held is not None:
@@ -122,8 +122,8 @@ class TransactionAssembler:
     def is_empty(self) -> bool:
         return self.size == 0
 
-    def _add(self, partition: int, offset: int, change: Change) -> None:
-        group = key_group_of(change.user, self.total)
+    def _add(self, partition: int, offset: int, change: EntryChange) -> None:
+        group = key_group_of(change.owner, self.total)
         groups = self.pending.setdefault(partition, {})
         held = groups.get(group)
         if held is None:
@@ -140,7 +140,7 @@ def key_of(message: Any) -> bytes:
     return key
 
 
-def change_of(key: bytes, value: bytes | None, model: ReplicaModel[Any]) -> Change:
+def change_of(key: bytes, value: bytes | None, model: ServiceReplica) -> EntryChange:
     """Raises UnusableRecord for a key that this program does not know."""
     parts = model.split(key)
     if parts is None:
@@ -148,8 +148,8 @@ def change_of(key: bytes, value: bytes | None, model: ReplicaModel[Any]) -> Chan
             f"the changelog: expected a state entry, found one of the kind {key[:1]!r}, {len(key)} bytes.",
             "upgrade this program, because the job's is newer.",
         )
-    user, rest = parts
-    return Change(user, key[:1], entry_of(user, key[:1], rest), value)
+    owner, rest = parts
+    return EntryChange(owner, key[:1], entry_of(owner, key[:1], rest), value)
 
 
 def read_end(value: bytes, timestamp_ms: int, total: int) -> End:

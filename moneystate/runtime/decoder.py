@@ -21,7 +21,7 @@ from moneystate.runtime.whole import WholeReader
 
 
 class ServiceDecoder:
-    """The decoder of a plain service."""
+    """The decoder of a service."""
 
     def __init__(self, plan: Plan, dead_letter_errors: bool = False) -> None:
         self.plan = plan

@@ -1,4 +1,4 @@
-"""A plain service as a job for the engine: implements the platform's port (`moneystate.ports.service`)."""
+"""A service as a job for the engine: implements the platform's port (`moneystate.ports.service`)."""
 
 from __future__ import annotations
 

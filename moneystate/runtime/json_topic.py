@@ -1,4 +1,4 @@
-"""The topic formats `json` and `debezium` of plain services.
+"""The topic formats `json` and `debezium` of services.
 
 A `json` value is one object with the record's type and fields. The type may be missing if the topic has only one type.
 Every topic accepts heartbeats. `type_names` checks that a topic's types can be told apart.

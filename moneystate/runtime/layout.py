@@ -41,7 +41,7 @@ def entry_key(prefix: bytes, owner: bytes, id: bytes = b"") -> bytes:
 
 
 def place_of(key: bytes) -> Place | None:
-    """Decodes an entry key. None: it is not an entry of a plain service."""
+    """Decodes an entry key. None: it is not an entry of a service."""
     kind = key[:1]
     if not kind or kind not in KINDS or len(key) < 2:
         return None
@@ -55,7 +55,7 @@ def place_of(key: bytes) -> Place | None:
 
 
 def owner_of(key: bytes) -> bytes | None:
-    """The owner of an entry. None: it is not an entry of a plain service."""
+    """The owner of an entry. None: it is not an entry of a service."""
     place = place_of(key)
     return None if place is None else place.owner
 

@@ -1,4 +1,4 @@
-"""Runs plain services on the engine: one `moneystate.engine.processor.Processor` for all declarations.
+"""Runs services on the engine: one `moneystate.engine.processor.Processor` for all declarations.
 
 A batch reads the entries that its events and timers declare in one request. Other entries are read when a step asks for
 them: undeclared map entries, prefixes, and timers that are both set and due in the batch. An entry is decoded for each
@@ -322,7 +322,7 @@ class ServiceProcessor:
                 changes.append((cell.key, content))
         return changes
 
-    def rewrite(self, entries: Iterator[tuple[bytes, bytes]], version: int) -> list[Change]:
+    def rewrite(self, entries: Iterator[tuple[bytes, bytes]]) -> list[Change]:
         """Entries of earlier record versions, re-encoded in the current one."""
         changes: list[Change] = []
         for key, stored in entries:

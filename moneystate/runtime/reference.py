@@ -1,4 +1,4 @@
-"""References to plain services: MODULE:NAME, then optionally a blank and the rules as JSON. Spark's processes and saved
+"""References to services: MODULE:NAME, then optionally a blank and the rules as JSON. Spark's processes and saved
 rules contain them.
 
 NAME is a `Service` or a factory: a function that takes one frozen dataclass and returns a `Service`. The dataclass is

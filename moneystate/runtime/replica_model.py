@@ -1,4 +1,4 @@
-"""A plain service's entries for a replica (`moneystate.ports.replica.ReplicaModel`).
+"""Describes a service's entries to a replica: keys, indices, and the proofs of erasure.
 
 An index key is `x`, the length of the index's name (1 byte), the name, a value (`moneystate.records.index_order`), the
 owner (as a string in the same encoding), and the id of a map entry. Each index key belongs to one entry, so the replica
@@ -13,16 +13,17 @@ from collections.abc import Mapping
 from functools import cached_property, partial
 from typing import Any, Final, NamedTuple
 
+from moneystate.api.forgetting import FORGOTTEN
 from moneystate.api.handles import AnyIndex
 from moneystate.api.rules import plain
 from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.errors import MoneystateError, ServiceError
-from moneystate.ports.replica import Entries, Unindexed
 from moneystate.records import index_order
 from moneystate.records.index_order import END, Span
 from moneystate.runtime import layout
-from moneystate.runtime.cells import Cell, RecordKind, TimerKind
+from moneystate.runtime.cells import Cell, RecordKind, TimerKind, decode_entry
 from moneystate.runtime.function_code import code_text
+from moneystate.runtime.lookup_plan import LookupPlan
 from moneystate.runtime.plan import Plan
 from moneystate.runtime.plans import plan_as_run, plan_of, reference_as_run
 from moneystate.runtime.reference import is_factory, made_at
@@ -58,6 +59,15 @@ def place_of(name: str, key: bytes) -> Place:
     return Place(key[start:value_end], owner, key[id_start:])
 
 
+class Unindexed(ServiceError):
+    """Some indices cannot have an entry. `keys` are those of the other indices."""
+
+    def __init__(self, problem: str, do: str, indices: list[str], keys: set[bytes]) -> None:
+        super().__init__(problem, do)
+        self.indices = indices
+        self.keys = keys
+
+
 def _encloses(by: Any) -> bool:
     """Whether a function may have variables of the function that made it, such as a factory's configuration."""
     by = inspect.unwrap(by)
@@ -65,11 +75,7 @@ def _encloses(by: Any) -> bool:
 
 
 class ServiceReplica:
-    """The replica's model of a plain service."""
-
-    trace = None
-    held = b""
-    proof = b""
+    """The replica's model of a service. It is pickled into the replica's processes."""
 
     def __init__(self, reference: str) -> None:
         # a reference and not a plan, so that this object can be pickled into the replica's processes
@@ -104,13 +110,13 @@ class ServiceReplica:
 
     @cached_property
     def owners(self) -> str:
-        """The first declared state. No state of a plain service has an entry for every key."""
-        return next(iter(self.plan.kinds), "")
+        """The state by whose entries keys are counted: the first declared one that is not the proof."""
+        return next((name for name in self.plan.kinds if name != FORGOTTEN or self.plan.forgetting is None), "")
 
     @cached_property
     def fingerprint(self) -> str:
-        """The schema fingerprint of the first declared state."""
-        first = next(iter(self.plan.kinds.values()), None)
+        """The schema fingerprint of that state."""
+        first = self.plan.kinds.get(self.owners)
         return "" if first is None else first.header[2:HEADER_BYTES][::-1].hex()
 
     @cached_property
@@ -201,11 +207,28 @@ class ServiceReplica:
                 "fix the function; it may return None to leave a record out of the index.",
             ) from e
 
-    def order_time(self, value: bytes) -> int:
-        raise AssertionError("entries of a plain service do not delay outputs")
+    @cached_property
+    def proof(self) -> bytes:
+        """Kind and rest of the entry that says that its owner was forgotten. Empty: the service declares none."""
+        kind = self.plan.kinds.get(FORGOTTEN) if self.plan.forgetting is not None else None
+        return b"" if kind is None else kind.prefix
 
-    def forgotten_at(self, value: bytes) -> int:
-        raise AssertionError("a plain service has no proofs of erasure")
+    @cached_property
+    def _lookups(self) -> dict[bytes, LookupPlan]:
+        """The lookups by the prefix of their entries, if keys can be forgotten."""
+        if not self.proof:
+            return {}
+        return {self.plan.kinds[lookup.name].prefix: planned for lookup, planned in self.plan.lookups.items()}
 
-    def view(self, owner: bytes, entries: Entries, watermark_ms: int, rules: Mapping[str, Any]) -> None:
-        """None: a key can have too many entries for one answer. Callers read them one by one."""
+    def is_of_lookup(self, kind: bytes, rest: bytes) -> bool:
+        """Whether an entry is of a lookup that may outlast the forgetting of its owner. Such an entry stays until the
+        reply."""
+        return kind == layout.ENTRY and kind + rest[: 1 + rest[0]] in self._lookups
+
+    def outlasts(self, kind: bytes, rest: bytes, value: bytes, proof: bytes) -> bool:
+        """Whether an entry of a lookup was open when its owner was forgotten. `proof`: the value of the proof. Raises
+        Malformed."""
+        lookup = self._lookups[kind + rest[: 1 + rest[0]]]
+        asked = decode_entry(self.plan.kinds[lookup.name], value).value
+        forgotten = decode_entry(self.plan.kinds[FORGOTTEN], proof).value
+        return bool(lookup.time(asked.request) <= forgotten.at)

@@ -1,4 +1,4 @@
-"""A plain service's entries for the platform (`moneystate.ports.state.StateModel`)."""
+"""A service's entries for the platform (`moneystate.ports.state.StateModel`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any, Final
 from moneystate.engine.avro import HEADER_BYTES, MAGIC, Malformed, read_long
 from moneystate.engine.items import VALUE, Item
 from moneystate.engine.place import own_value
-from moneystate.engine.plan import STATE_VERSION
 from moneystate.ports.state import ENGINE_SCHEMAS, USERS, Fact, Migration, Pair, Row, Versions, time_text
 from moneystate.records import exact_json
 from moneystate.records.type_names import has_type_field
@@ -26,7 +25,7 @@ SEEN_IDS: Final = "seen"
 
 
 class ServiceState:
-    """The state model of a plain service."""
+    """The state model of a service."""
 
     def __init__(self, reference: str, codes: Mapping[str, int] | None = None) -> None:
         self.reference = reference  # and not a plan, so that this object can be pickled into Spark's tasks
@@ -63,7 +62,7 @@ class ServiceState:
     def versions(self) -> Versions:
         headers = {kind.header for kind in self.plan.by_prefix.values()}
         up = {header: migration(kind) for kind in self.plan.kinds.values() for header in kind.earlier}
-        return Versions({STATE_VERSION: [*ENGINE_SCHEMAS, *sorted(headers)]}, up)
+        return Versions([*ENGINE_SCHEMAS, *sorted(headers)], up)
 
     def owner_of(self, key: bytes) -> bytes | None:
         """The key that an entry belongs to. None also for a state that the service does not declare: its content is
@@ -123,7 +122,13 @@ class ServiceState:
         return place.kind != layout.VALUE
 
     def held_since(self, key: bytes, value: bytes) -> int | None:
-        return None
+        """An open lookup holds since its request. Raises Malformed."""
+        place = layout.place_of(key)
+        if place is None or place.kind != layout.ENTRY or place.name not in self.plan.service.lookups:
+            return None
+        lookup = self.plan.lookups[self.plan.service.lookups[place.name]]
+        entry = decode_entry(self.plan.kinds[place.name], value, place.owner, place.id).value
+        return lookup.time(entry.request)
 
     def view(self, entries: Iterable[Pair], watermark: int, rules: Mapping[str, Any]) -> Row:
         """Values and maps by name, then timers and seen ids."""

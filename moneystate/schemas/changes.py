@@ -17,7 +17,7 @@ FULL, BACKWARD, FORWARD, INCOMPATIBLE = "full", "backward", "forward", "incompat
 
 
 @dataclass(frozen=True)
-class Change:
+class SchemaChange:
     """One change between two versions of a schema."""
 
     path: str  # record and field
@@ -38,7 +38,7 @@ def compatibility(backward: bool, forward: bool) -> str:
     return FORWARD if forward else INCOMPATIBLE
 
 
-def changes(old: Type, new: Type) -> list[Change]:
+def changes(old: Type, new: Type) -> list[SchemaChange]:
     """All changes from `old` to `new`, which are usually top-level records."""
     return list(_Walk().types(old, new, new.short if isinstance(new, Named) else new.kind))
 
@@ -47,7 +47,7 @@ class _Walk:
     def __init__(self) -> None:
         self.seen: set[tuple[int, int]] = set()
 
-    def types(self, old: Type, new: Type, path: str) -> Iterator[Change]:
+    def types(self, old: Type, new: Type, path: str) -> Iterator[SchemaChange]:
         if (id(old), id(new)) in self.seen:
             return
         self.seen.add((id(old), id(new)))
@@ -69,13 +69,13 @@ class _Walk:
         else:
             yield from _plain(old, new, path)
 
-    def _name(self, old: Named, new: Named, path: str) -> Iterator[Change]:
+    def _name(self, old: Named, new: Named, path: str) -> Iterator[SchemaChange]:
         if old.short == new.short:
             return
         fix = "upgrade readers that only know the old name first."
         if not same_name(new, old):
             fix = f'add "aliases": ["{old.name}"] to {new.short}.'
-        yield Change(
+        yield SchemaChange(
             path,
             "type renamed",
             f"{old.kind} {old.short} is {new.short} now",
@@ -84,7 +84,7 @@ class _Walk:
             fix,
         )
 
-    def _records(self, old: Record, new: Record, path: str) -> Iterator[Change]:
+    def _records(self, old: Record, new: Record, path: str) -> Iterator[SchemaChange]:
         removed = {f.name: f for f in old.fields}
         added: list[Field] = []
         for f in new.fields:
@@ -110,9 +110,9 @@ class _Walk:
                 yield _removed(f, new, path)
         remaining = [f.name for f in old.fields if any(n.name == f.name for n in new.fields)]
         if remaining != [f.name for f in new.fields if f.name in remaining]:
-            yield Change(path, "fields reordered", "its fields are in another order", True, True)
+            yield SchemaChange(path, "fields reordered", "its fields are in another order", True, True)
 
-    def _unions(self, old: Type, new: Type, path: str) -> Iterator[Change]:
+    def _unions(self, old: Type, new: Type, path: str) -> Iterator[SchemaChange]:
         old_branches = old.branches if isinstance(old, Union) else [old]
         new_branches = new.branches if isinstance(new, Union) else [new]
         pairs = [(o, n) for o in old_branches for n in new_branches if of_one_kind(n, o)]
@@ -125,59 +125,63 @@ class _Walk:
             if all(n is not known for _, known in pairs):
                 read = reads(old, n)
                 fix = "" if read else "write the new branch only once all readers have the new version."
-                yield Change(path, "branch added", f"it may be {shown(n)}, too", True, read, fix)
+                yield SchemaChange(path, "branch added", f"it may be {shown(n)}, too", True, read, fix)
         for o in old_branches:
             if all(o is not known for known, _ in pairs):
                 read = reads(new, o)
                 fix = "" if read else f"keep the branch {shown(o)}, because existing records have it."
-                yield Change(path, "branch removed", f"it can no longer be {shown(o)}", read, True, fix)
+                yield SchemaChange(path, "branch removed", f"it can no longer be {shown(o)}", read, True, fix)
         order = [o for n in new_branches for o, known in pairs if known is n]
         if order != [o for o in old_branches if any(o is known for known, _ in pairs)]:
             text = "the branches of its union are in another order; a default belongs to the first one"
-            yield Change(path, "branches reordered", text, True, True)
+            yield SchemaChange(path, "branches reordered", text, True, True)
 
 
-def _added(f: Field, path: str) -> Change:
+def _added(f: Field, path: str) -> SchemaChange:
     text = f"a new field {f.name}, {shown(f.type)}"
     if f.has_default:
-        return Change(f"{path}.{f.name}", "field added with default", text, True, True)
+        return SchemaChange(f"{path}.{f.name}", "field added with default", text, True, True)
     fix = "give it a default, because existing records do not have it."
-    return Change(f"{path}.{f.name}", "field added without default", text, False, True, fix)
+    return SchemaChange(f"{path}.{f.name}", "field added without default", text, False, True, fix)
 
 
-def _renamed_without_alias(before: Field, now: Field, new: Record, path: str) -> Change:
+def _renamed_without_alias(before: Field, now: Field, new: Record, path: str) -> SchemaChange:
     """A field was removed, and another one of the same type was added. It is probably the same field."""
     text = f"{before.name} was removed, {now.name} of the same type was added"
     fix = f'if it is {before.name} under another name, add "aliases": ["{before.name}"]; else give it a default.'
     forward = _removed(before, new, path).forward
-    return Change(f"{path}.{now.name}", "field renamed without alias", text, False, forward, fix)
+    return SchemaChange(f"{path}.{now.name}", "field renamed without alias", text, False, forward, fix)
 
 
-def _removed(f: Field, new: Record, path: str) -> Change:
+def _removed(f: Field, new: Record, path: str) -> SchemaChange:
     text = f"the field {f.name} was removed"
     if f.has_default:
-        return Change(f"{path}.{f.name}", "field removed with default", text, True, True)
+        return SchemaChange(f"{path}.{f.name}", "field removed with default", text, True, True)
     under_alias = written_field(f, new)
     forward = under_alias is not None and reads(f.type, under_alias.type)
     fix = "keep it, or release a version in which it has a default, and remove it once all readers have that version."
-    return Change(f"{path}.{f.name}", "field removed without default", text, True, forward, "" if forward else fix)
+    return SchemaChange(
+        f"{path}.{f.name}", "field removed without default", text, True, forward, "" if forward else fix
+    )
 
 
-def _renamed(before: Field, now: Field, where: str) -> Change:
+def _renamed(before: Field, now: Field, where: str) -> SchemaChange:
     forward = before.has_default or now.name in before.aliases
     fix = "" if forward else f"an older reader does not find {before.name}: upgrade readers first, or keep the name."
     text = f"{before.name} is {now.name} now, with the old name as an alias"
-    return Change(where, "field renamed with alias", text, True, forward, fix)
+    return SchemaChange(where, "field renamed with alias", text, True, forward, fix)
 
 
-def _defaults(before: Field, now: Field, where: str) -> Iterator[Change]:
+def _defaults(before: Field, now: Field, where: str) -> Iterator[SchemaChange]:
     if before.has_default and not now.has_default:
-        yield Change(where, "default removed", "it has no default any more", True, True)
+        yield SchemaChange(where, "default removed", "it has no default any more", True, True)
     elif before.has_default and before.default != now.default:
-        yield Change(where, "default changed", f"its default is {now.default!r}, was {before.default!r}", True, True)
+        yield SchemaChange(
+            where, "default changed", f"its default is {now.default!r}, was {before.default!r}", True, True
+        )
 
 
-def _enums(old: Enum, new: Enum, path: str) -> Iterator[Change]:
+def _enums(old: Enum, new: Enum, path: str) -> Iterator[SchemaChange]:
     added = [symbol for symbol in new.symbols if symbol not in old.symbols]
     removed = [symbol for symbol in old.symbols if symbol not in new.symbols]
     if added:
@@ -188,28 +192,28 @@ def _enums(old: Enum, new: Enum, path: str) -> Iterator[Change]:
             else "first release a version in which the enum has a default, and upgrade all readers to it."
         )
         text = f"enum {new.short} gains {', '.join(added)}"
-        yield Change(path, "enum symbol added", text, True, has_default, fix)
+        yield SchemaChange(path, "enum symbol added", text, True, has_default, fix)
     if removed:
         has_default = new.default is not None
         fix = "" if has_default else "keep the symbols, or give the enum a default, as which they are read."
         text = f"enum {new.short} loses {', '.join(removed)}"
-        yield Change(path, "enum symbol removed", text, has_default, True, fix)
+        yield SchemaChange(path, "enum symbol removed", text, has_default, True, fix)
     common = [symbol for symbol in old.symbols if symbol in new.symbols]
     if common != [symbol for symbol in new.symbols if symbol in old.symbols]:
         text = f"the symbols of enum {new.short} are in another order: readers use names, but copied bytes do not"
-        yield Change(path, "enum reordered", text, True, True)
+        yield SchemaChange(path, "enum reordered", text, True, True)
 
 
-def _fixed(old: Fixed, new: Fixed, path: str) -> Iterator[Change]:
+def _fixed(old: Fixed, new: Fixed, path: str) -> Iterator[SchemaChange]:
     if old.size != new.size:
         fix = "use a new name and a union of both, because the size of a fixed cannot change."
         text = f"fixed {new.short} has {new.size} bytes, had {old.size}"
-        yield Change(path, "fixed size changed", text, False, False, fix)
+        yield SchemaChange(path, "fixed size changed", text, False, False, fix)
     elif shown_meaning(old) != shown_meaning(new):
         yield _meaning(old, new, path)
 
 
-def _plain(old: Type, new: Type, path: str) -> Iterator[Change]:
+def _plain(old: Type, new: Type, path: str) -> Iterator[SchemaChange]:
     """Changes between primitive types, or between a primitive and a composite type."""
     if isinstance(old, Primitive) and isinstance(new, Primitive) and old.kind == new.kind:
         if shown_meaning(old) != shown_meaning(new):
@@ -222,10 +226,10 @@ def _plain(old: Type, new: Type, path: str) -> Iterator[Change]:
         fix = f"keep {shown(old)}, or add a field with another name and a function that fills it."
     elif not forward:
         fix = f"a reader of {shown(old)} cannot take it: upgrade readers first."
-    yield Change(path, rule, f"{shown(new)}, was {shown(old)}", backward, forward, fix)
+    yield SchemaChange(path, rule, f"{shown(new)}, was {shown(old)}", backward, forward, fix)
 
 
-def _meaning(old: Primitive | Fixed, new: Primitive | Fixed, path: str) -> Change:
+def _meaning(old: Primitive | Fixed, new: Primitive | Fixed, path: str) -> SchemaChange:
     backward, forward = reads(new, old), reads(old, new)
     text = f"{shown_meaning(new)}, was {shown_meaning(old)}"
     rule = "logical type changed"
@@ -236,7 +240,7 @@ def _meaning(old: Primitive | Fixed, new: Primitive | Fixed, path: str) -> Chang
         rule = "decimal scale changed" if old.scale != new.scale else "decimal precision changed"
         if old.scale == new.scale:
             fix = "" if backward and forward else "the side with fewer digits cannot take all values: upgrade it first."
-    return Change(path, rule, text, backward, forward, "" if backward and forward else fix)
+    return SchemaChange(path, rule, text, backward, forward, "" if backward and forward else fix)
 
 
 def shown_meaning(schema_type: Primitive | Fixed) -> str:

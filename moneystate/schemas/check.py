@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from moneystate.schemas.changes import BACKWARD, FULL, Change, changes
+from moneystate.schemas.changes import BACKWARD, FULL, SchemaChange, changes
 from moneystate.schemas.resolve import reads
 from moneystate.schemas.tree import RELEASED, STATE, Tree, Version, is_state
 from moneystate.schemas.types import Record
@@ -30,10 +30,9 @@ class Functions:
     """Migrations of state."""
 
     up: Collection[str]  # fingerprints (hex) of versions with a function to the next one
-    down: Collection[str]  # fingerprints (hex) of versions with a function to the previous one
     golden: Collection[str] | None = None  # files below tests/golden; None: the tests are not available
     # Advice for a function that is missing.
-    remedy: str = "add it to UP in services/enrichment/migrations.py, with golden bytes."
+    remedy: str = "add it to MIGRATIONS in moneystate/engine/clock.py, with golden bytes."
 
 
 @dataclass(frozen=True)
@@ -163,7 +162,7 @@ def _label(old: Version, new: Version) -> str:
     return f"v{old.number} -> v{new.number}"
 
 
-def _of_change(change: Change, old: Version, new: Version, ok: bool, more: str = "") -> Finding:
+def _of_change(change: SchemaChange, old: Version, new: Version, ok: bool, more: str = "") -> Finding:
     fix = change.fix if not ok else ""
     text = change.text + more
     return Finding(new.name, _label(old, new), change.path, change.rule, change.compatibility, text, fix, ok)
@@ -193,13 +192,6 @@ def _function(old: Version, new: Version, covered: bool, functions: Functions, r
         text = f"no golden bytes of what the function makes of v{old.number}"
         fix = f"put them into tests/golden/v{old.number}-to-v{new.number}/{record}.hex, and keep them."
         yield Finding(new.name, label, new.path, "golden bytes missing", "", text, fix, False)
-    back = new.fingerprint in functions.down
-    text = (
-        f"can be rolled back: checkpoint downgrade --to {old.number}"
-        if back
-        else f"cannot be rolled back: there is no function v{new.number} -> v{old.number}"
-    )
-    yield Finding(new.name, label, new.path, "rollback", "", text, "", True)
 
 
 def _plain_resolution(old: Version, new: Version) -> str:

@@ -1,4 +1,4 @@
-"""Golden bytes of a plain service's state records: the bytes that each released version wrote, and the record that they
+"""Golden bytes of a service's state records: the bytes that each released version wrote, and the record that they
 are read as.
 
 `schemas release` makes them once. They never change, so they reveal a changed codec or `@ms.upgrade` function.

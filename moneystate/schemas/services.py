@@ -1,4 +1,4 @@
-"""The released schemas of plain services: generated from their records, kept in `avro/<service>/`, never edited.
+"""The released schemas of services: generated from their records, kept in `avro/<service>/`, never edited.
 
 events/<Type>.avsc, events/<Type>/v<N>.avsc    records of its input and output topics
 state/<Record>/v<N>.avsc                       its state records
@@ -118,7 +118,7 @@ def _current(tree: Tree, name: str) -> int | None:
 def functions_of(service: str) -> Functions:
     """The versions of state records that the service can read besides the current ones."""
     up = {header[len(MAGIC) :].hex() for kind in plan_of(service).kinds.values() for header in kind.earlier_records}
-    return Functions(up, [], remedy=REMEDY)
+    return Functions(up, remedy=REMEDY)
 
 
 def check_released(service: str) -> None:

@@ -5,7 +5,7 @@ state/<Record>/v<N>.avsc              versions of a state record
 <events|lookups|enriched|headers>/<Type>/v<N>.avsc    its further versions, from 2 on
                                       <Record> and <Type> are full names where a service has several of one short name
 released.json                         all released versions, by fingerprint and SHA-256, and the current one, which
-                                      this program reads and writes. For state it is the newest. Of a plain service
+                                      this program reads and writes. For state it is the newest. Of a service
                                       also which strings of a version are JSON (`json`).
 """
 

@@ -1,1 +1,1 @@
-"""The query server: answers questions about the state over gRPC (proto/moneystate/query/v1)."""
+"""The query server: answers questions about the state over gRPC (proto/moneystate/state/v1)."""

@@ -15,15 +15,12 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from moneystate.errors import ConfigError
-from moneystate.query.v1 import admin_pb2, query_pb2, watch_pb2
 from moneystate.serving.addresses import is_loopback
 from moneystate.state.v1 import state_pb2, status_pb2
 from moneystate.telemetry.spans import RequestedCalls
 
 SERVICES = {
-    name: service
-    for file in (query_pb2, watch_pb2, status_pb2, admin_pb2, state_pb2)
-    for name, service in file.DESCRIPTOR.services_by_name.items()
+    name: service for file in (state_pb2, status_pb2) for name, service in file.DESCRIPTOR.services_by_name.items()
 }
 
 
@@ -63,7 +60,7 @@ class Target:
 
 
 class Client:
-    """Calls by name: `client.call("Query.GetUser", request)`. Raises grpc.RpcError."""
+    """Calls by name: `client.call("State.Get", request)`. Raises grpc.RpcError."""
 
     def __init__(self, target: Target, timeout_s: float, spans: RequestedCalls | None = None) -> None:
         """`spans`: None: no call is traced. Streams never are."""

@@ -1,4 +1,4 @@
-"""The errors of calls: the one table of status codes and reasons (proto/moneystate/query/v1/query.proto).
+"""The errors of calls: the one table of status codes and reasons (proto/moneystate/state/v1/state.proto).
 
 A failure is sent as a google.rpc.Status in the trailing metadata: an ErrorInfo with the reason, and if it helps, a
 BadRequest with the field or a RetryInfo.
@@ -87,8 +87,6 @@ def malformed(field: str, message: str) -> Failure:
 def of_store(error: model.ReplicaError) -> Failure:
     """Converts an error of the replica into a failure of the call."""
     match error:
-        case model.NotFound():
-            return Failure("NOT_FOUND", str(error))
         case model.Malformed():
             return Failure("MALFORMED", str(error))
         case model.Pruned():

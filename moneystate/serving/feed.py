@@ -15,23 +15,23 @@ from itertools import chain
 from typing import Final
 
 from moneystate.replica.model import ReplicaError, Version
+from moneystate.replica.service_reader import ServiceReads
 from moneystate.serving.failures import Failure
-from moneystate.serving.reads import Reads
 
 POLL_S: Final = 0.002  # how often the replica is polled; a poll delays reads while it catches up
 WOKEN_AT_ONCE: Final = 8  # about a millisecond of work
-MANY: Final = 4_000  # if a version changes more users, all watchers are woken: finding the users takes about 10 ms
+MANY: Final = 4_000  # if a version changes more keys, all watchers are woken: finding the keys takes about 10 ms
 EARLY: Final = 0.3  # by up to this share a wait without news is shortened, so that not all end at once
 
 
 class Watcher:
     """One watch stream."""
 
-    __slots__ = ("feed", "is_queued", "news", "share", "user_id", "waiting")
+    __slots__ = ("feed", "is_queued", "key", "news", "share", "waiting")
 
-    def __init__(self, feed: Feed, user_id: str | None) -> None:
+    def __init__(self, feed: Feed, key: str | None) -> None:
         self.feed = feed
-        self.user_id = user_id  # None: it watches all users
+        self.key = key  # None: it watches all keys
         self.news = False  # a version has concerned it since the flag was last cleared
         self.is_queued = False
         self.share = 1.0 - EARLY * random.random()
@@ -69,7 +69,7 @@ class Watcher:
 
 
 class Feed:
-    def __init__(self, reads: Reads) -> None:
+    def __init__(self, reads: ServiceReads) -> None:
         self.reads = reads
         self.seen: Version | None = None
         self.draining = False
@@ -96,16 +96,16 @@ class Feed:
             await asyncio.sleep(0)
 
     @contextmanager
-    def join(self, user_id: str | None) -> Iterator[Watcher]:
-        watcher = Watcher(self, user_id)
-        mine = self.of_all if user_id is None else self.of_one.setdefault(user_id, set())
+    def join(self, key: str | None) -> Iterator[Watcher]:
+        watcher = Watcher(self, key)
+        mine = self.of_all if key is None else self.of_one.setdefault(key, set())
         mine.add(watcher)
         try:
             yield watcher
         finally:
             mine.discard(watcher)
-            if user_id is not None and not mine:
-                self.of_one.pop(user_id, None)
+            if key is not None and not mine:
+                self.of_one.pop(key, None)
 
     def _look(self) -> None:
         newest = self.reads.newest()
@@ -114,7 +114,7 @@ class Feed:
             self._tell(self._changed(before))
 
     def _changed(self, before: Version | None) -> set[str] | None:
-        """Users that have changed; None: not known, or too many."""
+        """Keys that have changed; None: not known, or too many."""
         if not self.of_one and not self.of_all:
             return set()
         try:
@@ -132,11 +132,11 @@ class Feed:
         for watchers in self.of_one.values():
             yield from watchers
 
-    def _tell(self, users: set[str] | None) -> None:
-        if users is None:
+    def _tell(self, keys: set[str] | None) -> None:
+        if keys is None:
             concerned = self._all()
-        elif users:
-            ones = (watcher for user in self.of_one.keys() & users for watcher in self.of_one[user])
+        elif keys:
+            ones = (watcher for key in self.of_one.keys() & keys for watcher in self.of_one[key])
             concerned = chain(self.of_all, ones)
         else:
             return

@@ -87,7 +87,6 @@ class ServeOptions:
     topic_prefix: str = ""
     history_ms: int | None = None
     history_versions: int | None = None
-    follow_lineage: bool = True
     workers: int = 1
     grace_s: float = 10.0
     metrics_port: int = 0  # 0: no metrics

@@ -1,4 +1,4 @@
-"""Pins a version and answers in pages, for the calls of any service.
+"""Pins a version and answers in pages.
 
 Calls that cost more than a point read run in bounded pieces, so that other callers' point reads run in between.
 """
@@ -6,16 +6,17 @@ Calls that cost more than a point read run in bounded pieces, so that other call
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, TypeVar
 
 from google.protobuf.message import Message
 
 from moneystate.replica.model import Page
+from moneystate.replica.service_reader import ServiceReads
+from moneystate.replica.service_view import ServiceSnapshot
 from moneystate.serving import requests
 from moneystate.serving.calls import MAX_ANSWER_BYTES, Call, title_of, too_big
 from moneystate.serving.failures import malformed
 from moneystate.serving.page_tokens import PagePosition, PageTokens
-from moneystate.serving.reads import Pinned, Pins
 
 ROOM_BYTES: Final = 64 << 10  # for the header, and the frames around items
 PAGE_BYTES: Final = 3_000_000  # of several items: the page token repeats a key and an id, which may be long
@@ -24,17 +25,17 @@ ITEMS_PER_YIELD: Final = 50  # items that are read without a pause: a few ms at 
 Item = TypeVar("Item")
 
 
-class Pages(Generic[Pinned]):
-    def __init__(self, reads: Pins[Pinned], tokens: PageTokens) -> None:
+class Pages:
+    def __init__(self, reads: ServiceReads, tokens: PageTokens) -> None:
         self.reads = reads
         self.tokens = tokens
 
-    def pin(self, request: Any, call: Call) -> Pinned:
+    def pin(self, request: Any, call: Call) -> ServiceSnapshot:
         snapshot = requests.snapshot(self.reads, request.at)
         call.version = snapshot.header.version
         return snapshot
 
-    def pin_both(self, request: Any, call: Call) -> tuple[Pinned, Pinned]:
+    def pin_both(self, request: Any, call: Call) -> tuple[ServiceSnapshot, ServiceSnapshot]:
         start = getattr(request, "from")
         if start.WhichOneof("at") is None:
             raise malformed("from", "expected a version or an event time, found neither")
@@ -43,7 +44,7 @@ class Pages(Generic[Pinned]):
         call.version = after.header.version
         return before, after
 
-    def resume_both(self, request: Any, call: Call) -> tuple[Pinned, Pinned, bytes | None]:
+    def resume_both(self, request: Any, call: Call) -> tuple[ServiceSnapshot, ServiceSnapshot, bytes | None]:
         """The versions of a listing of differences, and where it continues."""
         place = self.place(request)
         if place is None:
@@ -55,7 +56,7 @@ class Pages(Generic[Pinned]):
     def place(self, request: Any) -> PagePosition | None:
         return self.tokens.read(request, request.page_token) if request.page_token else None
 
-    def resume(self, request: Any, call: Call) -> tuple[Pinned, bytes | None]:
+    def resume(self, request: Any, call: Call) -> tuple[ServiceSnapshot, bytes | None]:
         """The version of a listing, and where it continues."""
         place = self.place(request)
         if place is None:
@@ -64,7 +65,7 @@ class Pages(Generic[Pinned]):
         call.version = snapshot.header.version
         return snapshot, place.after
 
-    def next_page(self, request: Message, snapshots: tuple[Pinned, ...], after: bytes | None) -> str:
+    def next_page(self, request: Message, snapshots: tuple[ServiceSnapshot, ...], after: bytes | None) -> str:
         if after is None:
             return ""
         return self.tokens.issue(request, PagePosition(tuple(s.header.version for s in snapshots), after))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from moneystate.replica import model
+from moneystate.replica.service_reader import ServiceReads
+from moneystate.replica.service_view import ServiceSnapshot
 from moneystate.serving.failures import malformed
-from moneystate.serving.reads import Pinned, Pins
 from moneystate.state.v1 import header_pb2
 
 MAX_TEXT_BYTES: Final = 1_024
@@ -41,7 +42,7 @@ def version(asked: header_pb2.Version, field: str) -> model.Version:
     return model.Version(asked.epoch, asked.batch)
 
 
-def snapshot(reads: Pins[Pinned], read_at: header_pb2.At, field: str = "at") -> Pinned:
+def snapshot(reads: ServiceReads, read_at: header_pb2.At, field: str = "at") -> ServiceSnapshot:
     """The state that `read_at` pins."""
     which = read_at.WhichOneof("at")
     if which is None:

@@ -22,10 +22,10 @@ from moneystate.rpc.core import Queue
 from moneystate.rpc.methods import Start
 from moneystate.rpc.server import Server
 from moneystate.serving.calls import MAX_ANSWER_BYTES, Calls
-from moneystate.serving.face import Answers
 from moneystate.serving.feed import Feed
 from moneystate.serving.metrics import Metrics
 from moneystate.serving.page_tokens import PageTokens
+from moneystate.serving.state.served import Handlers
 from moneystate.serving.status_service import gauge
 
 MAX_REQUEST_BYTES: Final = 1 << 20
@@ -65,7 +65,7 @@ class QueryServer:
     def __init__(
         self,
         services: Sequence[Any],
-        answers: Answers,
+        answers: Handlers,
         calls: Calls,
         tokens: PageTokens,
         metrics: Metrics,

@@ -7,27 +7,27 @@ import time
 from collections import Counter
 
 from moneystate.replica.model import Status
-from moneystate.serving import messages
+from moneystate.replica.service_reader import ServiceReads
+from moneystate.serving import header_messages
 from moneystate.serving.calls import Call
 from moneystate.serving.metrics import Metrics
-from moneystate.serving.reads import Reads
 from moneystate.state.v1 import status_pb2
 
 SERVER_VERSION = importlib.metadata.version("moneystate")
 
 
 class StatusService:
-    def __init__(self, reads: Reads) -> None:
+    def __init__(self, reads: ServiceReads) -> None:
         self.reads = reads
 
     def get_status(self, _: status_pb2.GetStatusRequest, call: Call) -> status_pb2.GetStatusResponse:
         status = self.reads.status()
         return status_pb2.GetStatusResponse(
-            header=None if status.header is None else messages.header(status.header),
+            header=None if status.header is None else header_messages.header(status.header),
             caught_up=status.caught_up,
-            oldest=None if status.oldest is None else messages.version(status.oldest),
+            oldest=None if status.oldest is None else header_messages.version(status.oldest),
             lag_records=status.lag_records,
-            users=status.users,
+            keys=status.keys,
             schema_counts=[
                 status_pb2.SchemaCount(kind=c.kind, schema_version=c.schema_version, entries=c.entries)
                 for c in status.schema_counts
@@ -44,7 +44,7 @@ def gauge(metrics: Metrics, status: Status) -> None:
     metrics.lag_records.set(status.lag_records)
     metrics.lag_seconds.set(max(0.0, time.time() - status.current_as_of_ms / 1000))
     metrics.database_bytes.set(status.database_bytes)
-    metrics.keys.set(status.users)
+    metrics.keys.set(status.keys)
     by_kind = Counter[str]()
     for count in status.schema_counts:
         by_kind[count.kind] += count.entries

@@ -30,9 +30,9 @@ from moneystate.replica.log import Topics
 from moneystate.replica.saved_state import unusable
 from moneystate.serving import addresses, metrics, worker
 from moneystate.serving.child import Child, start
-from moneystate.serving.face import Face
 from moneystate.serving.options import ServeOptions
 from moneystate.serving.savepoint import saved_state
+from moneystate.serving.state.served import ServedService
 from moneystate.stop_signals import stop_signals
 
 _log = get_log(__name__)
@@ -43,7 +43,7 @@ ANNOUNCE: Final = "--announce"
 SAME_SIGNAL_S: Final = 1.0
 
 
-def serve(options: ServeOptions, face: Face) -> None:
+def serve(options: ServeOptions, served: ServedService) -> None:
     """Serves until SIGTERM or SIGINT. Raises ConfigError, SetupError, and JobError if a child ends by itself."""
     addresses.split(options.listen, "--listen")
     options.security.check(options.listen)
@@ -56,14 +56,14 @@ def serve(options: ServeOptions, face: Face) -> None:
         address, held = _hold_port(options.listen)
         at_end.callback(held.close)
         stopped = at_end.enter_context(stop_signals()).fileno()
-        _metrics(options, face.name, at_end)
-        task = worker.WorkerTask(options, face, address, worker.page_token_key(options))
-        children = [start("follower", _follower(options, face), options, face.replica)]
+        _metrics(options, served.name, at_end)
+        task = worker.WorkerTask(options, served, address, worker.page_token_key(options))
+        children = [start("follower", _follower(options, served), options, served.replica)]
         at_end.callback(_stop, children, options.grace_s)
         children += [start(f"worker {n + 1}", worker.run, task) for n in range(options.workers)]
         _await_listening(children[1:], stopped)
         if options.announced:
-            at_end.enter_context(_announcer(options, face.name, address))
+            at_end.enter_context(_announcer(options, served.name, address))
         for line in options.security.warnings():
             _log.warning(line)
         security = options.security.in_words(address)
@@ -80,14 +80,14 @@ def _make_folder(options: ServeOptions) -> None:
         ) from None
 
 
-def _follower(options: ServeOptions, face: Face) -> Callable[..., None]:
+def _follower(options: ServeOptions, served: ServedService) -> Callable[..., None]:
     """Returns what the follower's process runs. Raises SetupError if the replica cannot continue from
     --from-snapshot."""
     if not options.from_snapshot:
         return follower.run
     open_saved = partial(saved_state, options.from_snapshot)
     if files.generation(options.data) is None:  # else the replica has its own files
-        why = unusable(open_saved(), Topics(options, face.replica).describe())
+        why = unusable(open_saved(), Topics(options, served.replica.changelog).describe())
         if why:
             raise SetupError(
                 f"--from-snapshot {options.from_snapshot}: expected a changelog that continues it, but {why}.",

@@ -15,13 +15,13 @@ from typing import Final, NamedTuple
 from moneystate.rpc import loop
 from moneystate.rpc.core import Queue
 from moneystate.serving.calls import Calls
-from moneystate.serving.face import Face
 from moneystate.serving.garbage import spare_garbage_collection
 from moneystate.serving.limits import Rooms
 from moneystate.serving.metrics import Metrics
 from moneystate.serving.options import ServeOptions
 from moneystate.serving.page_tokens import PageTokens, key_of
 from moneystate.serving.server import Listen, QueryServer
+from moneystate.serving.state.served import ServedService
 from moneystate.telemetry.spans import ServedCalls
 
 PAGE_TOKEN_KEY = "page-token.key"
@@ -33,7 +33,7 @@ class WorkerTask:
     """The arguments of a worker process."""
 
     options: ServeOptions
-    face: Face
+    served: ServedService
     address: str  # with the port that all workers share
     page_token_key: str  # a file
 
@@ -62,15 +62,15 @@ async def _serve(task: WorkerTask, parent: Connection, queue: Queue) -> None:
     running = asyncio.get_running_loop()
     running.add_signal_handler(signal.SIGTERM, stop.set)
     running.add_reader(parent.fileno(), stop.set)  # the parent never sends, so readable means that it has died
-    answers = task.face.open(options)
+    answers = task.served.open(options)
     metrics = Metrics()
     audit = options.security.audit()
     callers, rooms = options.security.callers(task.address), Rooms(options.limits)
-    traces = _traces(task.face.name, metrics) if options.traces else None
+    traces = _traces(task.served.name, metrics) if options.traces else None
     calls = Calls(callers, audit, metrics, rooms, None if traces is None else traces.spans)
     tokens = PageTokens(key_of(Path(task.page_token_key)))
     listen = Listen(task.address, options.security.credentials(), shared=True)
-    server = QueryServer(task.face.services, answers, calls, tokens, metrics, listen, queue)
+    server = QueryServer(task.served.services, answers, calls, tokens, metrics, listen, queue)
     await server.start()
     spare_garbage_collection()
     _spare_waiting()

@@ -15,9 +15,9 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
+from moneystate.job import sink_host
 from moneystate.job.collector import RareCollector
 from moneystate.kafka.client import limit_creation
-from moneystate.spark import sink_host
 from moneystate.spark.preload import preload
 from moneystate.stop_signals import leave_stop_signals
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -30,8 +30,6 @@ from moneystate.spark.source import OPTION, MoneystateSource
 class Job(BaseJob):
     """One run on Spark."""
 
-    precheck: Callable[[SparkSession], None] | None = None  # called before the first batch, for a refusal
-
     def log_file(self) -> Path | None:
         return None if under_spark_submit() else self.checkpoint.driver_log()
 
@@ -51,8 +49,6 @@ class Job(BaseJob):
         if is_local(o.checkpoint):
             use_our_checkpoint_files(session)
         self._share_initial_state(session)
-        if self.precheck is not None:
-            self.precheck(session)
         session.dataSource.register(MoneystateSource)
         session.conf.set(ARROW_ROWS, 1)  # a row of results stands for megabytes, and the sink should get it at once
         source = self.specs.source(self.stop_file)

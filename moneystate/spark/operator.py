@@ -19,17 +19,16 @@ from moneystate.engine.effects import Spill
 from moneystate.engine.failure import StepFailed, step_error
 from moneystate.engine.keygroup import run_batch
 from moneystate.engine.log_structured import LogStructuredState
-from moneystate.engine.plan import STATE_VERSION
 from moneystate.engine.processor import Change, Processor
 from moneystate.engine.segments import MANIFEST_KEY
 from moneystate.job.collector import no_collection
+from moneystate.job.entry_cache import entry_cache
 from moneystate.job.figures import GroupFigures
 from moneystate.job.group_results import group_result, pack, pack_spilled
 from moneystate.job.local_path import is_local
+from moneystate.job.result_files import ResultWriter
 from moneystate.kafka.source_spec import SourceSpec
 from moneystate.savepoint.load import load
-from moneystate.spark.entry_cache import entry_cache
-from moneystate.spark.result_files import ResultWriter
 from moneystate.spark.state_access import stores_of
 
 if TYPE_CHECKING:
@@ -141,7 +140,7 @@ class KeyGroupOperator(StatefulProcessor):
                 result = run_batch(block, state, self.processor, self.bounds, spill)
             except StepFailed as e:
                 raise step_error(e, self.topics) from e
-            changes.append((key, state.end(block.version or STATE_VERSION)))
+            changes.append((key, state.end()))
             now = time.monotonic()
             figures = GroupFigures(self.source_ms, now - begun, state.stored_bytes())
             results.add(pack(group_result(group, result, figures)))

@@ -17,12 +17,12 @@ MODULES = (
     "moneystate.spark.source",
     "moneystate.spark.operator",
     "moneystate.spark.sink",
-    "services.enrichment.job",
+    "services.enrichment.service",
 )
 # Also of the processes that Spark starts before the first batch
 OF_ALL = (
     *("pyspark.worker", "pyspark.sql.worker.lookup_data_sources", "pyspark.sql.worker.create_data_source"),
-    *("pyspark.sql.worker.plan_data_source_read", "moneystate.spark.sink_host", "moneystate.kafka.planner"),
+    *("pyspark.sql.worker.plan_data_source_read", "moneystate.job.sink_host", "moneystate.kafka.planner"),
 )
 
 

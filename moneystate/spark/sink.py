@@ -1,5 +1,5 @@
 """The sink action of a batch: each output partition writes its key groups' results in one transaction and reports
-what it did. The task hands the results to the sink host (`moneystate.spark.sink_host`), which writes them.
+what it did. The task hands the results to the sink host (`moneystate.job.sink_host`), which writes them.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
+from moneystate.job import sink_host
 from moneystate.job.batch_writing import Report, SinkSpec, write_batch
 from moneystate.job.figures import WORKER_MEMORY
 from moneystate.job.group_results import Result, unpack
+from moneystate.job.result_files import read_results, remove_results
 from moneystate.kafka.sink import BatchId
-from moneystate.spark import sink_host
-from moneystate.spark.result_files import read_results, remove_results
 
 REPORT_SCHEMA = "report binary"
 ARROW_REPORT_SCHEMA = pa.schema([("report", pa.binary())])
 
 
 def run_sink(spec: SinkSpec, results: DataFrame, batch: BatchId) -> Report:
-    """Writes a batch. This is the only action on `results`, which are rows of `moneystate.spark.result_files`."""
+    """Writes a batch. This is the only action on `results`, which are rows of `moneystate.job.result_files`."""
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()

@@ -31,7 +31,7 @@ from moneystate.tables.guard import check_deletions
 from moneystate.tables.pending import Pending, pending
 from moneystate.tables.records import RecordMaker
 from moneystate.tables.rows import Problem
-from moneystate.tables.source import CHUNK, Opened, Source
+from moneystate.tables.source import CHUNK, Opened, RowSource
 from moneystate.tables.writer import TableWriter
 
 _log = get_log(__name__)
@@ -84,8 +84,8 @@ class Loader:
     """Loads one table, again and again."""
 
     def __init__(
-        self, source: Source, make: RecordMaker, follower: Follower, writer: TableWriter, work: Path, choices: Choices,
-        surroundings: Surroundings,
+        self, source: RowSource, make: RecordMaker, follower: Follower, writer: TableWriter, work: Path,
+        choices: Choices, surroundings: Surroundings,
     ) -> None:  # fmt: skip
         self.source = source
         self.topic = follower.topic

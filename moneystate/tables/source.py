@@ -28,7 +28,7 @@ class Opened(Protocol):
         ...
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     @property
     def where(self) -> str:
         """The name of the source in errors."""

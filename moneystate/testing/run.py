@@ -139,8 +139,8 @@ class Recorder:
                 self._check(cell)
         return self.inner.finish(effects)
 
-    def rewrite(self, entries: Iterator[tuple[bytes, bytes]], version: int) -> list[Change]:
-        return self.inner.rewrite(entries, version)
+    def rewrite(self, entries: Iterator[tuple[bytes, bytes]]) -> list[Change]:
+        return self.inner.rewrite(entries)
 
 
 class Run:

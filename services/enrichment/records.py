@@ -1,5 +1,5 @@
-"""The enrichment's records, as avro/events and avro/enriched have them. Amounts are decimals that pass through as they
-came, so they are bytes here."""
+"""The enrichment's records, as the contract has them (docs/model.md section 4). Amounts pass through as they came, so
+they are the bytes of decimals here."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import moneystate as ms
 Reason = Annotated[Literal["LATE", "OLD", "SESSION_MISSING"], ms.Name("moneystate.lookups.LookupReason")]
 Outcome = Annotated[ms.Outcome, ms.Name("moneystate.lookups.LookupOutcome")]
 Status = Annotated[Literal["JOINED", "NO_SESSION", "LOOKED_UP", "NOT_FOUND", "LOOKUP_FAILED"], ms.Name("SessionStatus")]
+
+Amount = Annotated[bytes, ms.Digits(20, 4)]
 
 
 @dataclass(frozen=True)
@@ -24,12 +26,12 @@ class Event:
 class MoneyEvent:
     id: str
     user_id: str
-    user_session_id: str | None
+    user_session_id: str | None = field(default=None, kw_only=True)
     processed_at: ms.Millis
-    amount: bytes
+    amount: Amount
     currency: str
-    opening_balance: bytes
-    closing_balance: bytes
+    opening_balance: Amount
+    closing_balance: Amount
     money_type: str
 
 
@@ -90,9 +92,9 @@ class Money:
     user_id: str
     user_session_id: str | None
     processed_at: ms.Millis
-    amount: bytes
+    amount: Amount
     currency: str
-    closing_balance: bytes
+    closing_balance: Amount
     money_type: str
     is_old_money_event: bool
 
@@ -141,7 +143,7 @@ class SessionLookupCompleted:
     user_session_id: str
     requested_at: ms.Millis
     outcome: Outcome
-    client_country_code: str | None
+    client_country_code: str | None = field(default=None, kw_only=True)
     attempts: ms.Int32
     completed_at: ms.Millis
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import moneystate as ms
 from services.enrichment.fast_path import MoneyFastPath
@@ -42,8 +42,8 @@ NO_INFO = UserInfo()
 
 @dataclass(frozen=True)
 class Rules:
-    session_ttl_ms: int = 86_400_000
-    dedup_ttl_ms: int = 3_600_000
+    session_ttl_ms: Annotated[int, ms.Rule(minimum=1)] = 86_400_000
+    dedup_ttl_ms: Annotated[int, ms.Rule(minimum=1)] = 3_600_000
     session_wait_ms: int = 60_000
     session_lookup: Literal["none", "topic"] = "none"  # topic: missing sessions are looked up through topics
 
@@ -57,8 +57,7 @@ def session_ttl(rules: Rules) -> int:
 
 
 def has_country(reply: SessionLookupCompleted) -> bool:
-    """Whether the reply has a country that the job accepts. A longer one would become a dead letter, and the money
-    would wait forever."""
+    """Whether the reply has something that can be a country."""
     return 0 < len((reply.client_country_code or "").encode()) <= MAX_COUNTRY_BYTES
 
 
@@ -98,6 +97,8 @@ lookups = service.lookup(
 by_session = service.index("by_session", sessions, lambda session: session.id or None)
 by_wait = service.index("by_wait", waiting, lambda held: (held.since, held.money.id))
 by_lookup = service.index("by_lookup", lookups.open, lambda asked: (asked.held.since, asked.held.money.id))
+waiting_by_id = service.index("waiting_by_id", waiting, lambda held: held.money.id)
+lookups_by_id = service.index("lookups_by_id", lookups.open, lambda asked: asked.held.money.id)
 
 
 def put_out(
@@ -227,7 +228,11 @@ def pending(view: ms.View, limit: int = 100, reason: str = "", after_ms: int = 0
 @service.query
 def session(view: ms.View, id: str) -> list[KnownSession]:
     """Lists the users whose session has this id, which is one user's unless ids repeat."""
-    return [KnownSession(its.id, user_id, its.country, its.expires_ms) for user_id, _, its in view.find(by_session, id)]
+    return [
+        KnownSession(its.id, user_id, its.country, its.expires_ms)
+        for user_id, _, its in view.find(by_session, id)
+        if its.expires_ms > view.time_ms
+    ]
 
 
 @service.query
@@ -235,6 +240,15 @@ def pending_of(view: ms.View, user_id: str) -> list[Pending]:
     """Lists the same of one user. Money that waits for its session comes first."""
     held = [_pending(held, None, None) for _, held in view.entries(waiting, user_id)]
     asked = [a for _, a in view.entries(lookups.open, user_id)]
+    return [*held, *(_pending(a.held, a.request.requested_at, a.request.reason) for a in asked)]
+
+
+@service.query
+def pending_money(view: ms.View, money_id: str) -> list[Pending]:
+    """Lists the same by the id of the money, which is one user's unless ids repeat. Empty: it has its output, or is not
+    known."""
+    held = [_pending(held, None, None) for _, _, held in view.find(waiting_by_id, money_id)]
+    asked = [a for _, _, a in view.find(lookups_by_id, money_id)]
     return [*held, *(_pending(a.held, a.request.requested_at, a.request.reason) for a in asked)]
 
 

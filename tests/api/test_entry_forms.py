@@ -252,7 +252,7 @@ def test_tools_name_an_entry_that_cannot_be_upgraded() -> None:
     with pytest.raises(Malformed, match=r"account with key 'eve': its upgrade function raised Unknown: a debt"):
         decode_entry(plan.kinds["account"], entry, b"eve")
     with pytest.raises(StepError, match=r"entry of account with key 'eve': .*Do: correct the function, and run"):
-        ServiceProcessor(plan).rewrite(iter([(key, entry)]), 1)
+        ServiceProcessor(plan).rewrite(iter([(key, entry)]))
 
 
 def declared(rules: Rules) -> ms.Service[Rules]:

@@ -1,4 +1,4 @@
-"""State of plain services, to the byte: entries written by this program are those of the golden file, and are read."""
+"""State of services, to the byte: entries written by this program are those of the golden file, and are read."""
 
 from __future__ import annotations
 

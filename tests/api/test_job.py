@@ -1,4 +1,4 @@
-"""A plain service as a job: what is kept from one run to the next, and what jobs cannot do yet."""
+"""A service as a job: what is kept from one run to the next, and what jobs cannot do yet."""
 
 from __future__ import annotations
 

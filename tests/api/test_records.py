@@ -363,6 +363,49 @@ def test_decimals_of_other_digits() -> None:
     assert its.decode(its.encode(value)) == value
 
 
+@pytest.mark.parametrize(
+    ("taken", "number", "given"),
+    [
+        (b"\x01\x2c", "0.0300", b"\x01\x2c"),
+        (b"\xff\xff\xff", "-0.0001", b"\xff"),  # Avro's bytes stay as they came
+        (b"", "0.0000", b"\x00"),
+        (b"\x7f" * 8, "918720195043573.7471", b"\x7f" * 8),
+    ],
+)
+def test_a_decimal_as_its_bytes_passes_through_avro_and_is_a_number_in_json(
+    taken: bytes, number: str, given: bytes
+) -> None:
+    @dataclass
+    class Raw:
+        amount: bytes
+
+    Raw.__annotations__ = {"amount": Annotated[bytes, Digits(20, 4)]}
+    its = codec(Raw)
+    body = its.encode(Raw(taken))
+    text = f'{{"type":"Raw","amount":{number}}}'
+    assert its.decode(body) == Raw(taken)
+    assert (its.to_json(Raw(taken)).decode(), its.transcode(body, 10).decode()) == (text, text)
+    assert its.from_json_text(text) == Raw(given)
+    assert schema_of(its.record)["fields"][0]["type"] == {
+        "type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 4,
+    }  # fmt: skip
+
+
+def test_a_decimal_as_its_bytes_may_have_more_digits_in_avro_but_not_in_json() -> None:
+    @dataclass
+    class Raw:
+        amount: bytes
+
+    Raw.__annotations__ = {"amount": Annotated[bytes, Digits(20, 4)]}
+    its = codec(Raw)
+    value = Raw(b"\x01" + bytes(4000))
+    text = its.to_json(its.decode(its.encode(value))).decode()
+    assert len(text) > 9_000
+    for more in (text, '{"amount":1e-5}', '{"amount":"1"}'):
+        with pytest.raises(Malformed):
+            its.from_json_text(more)
+
+
 def test_json_inside_a_record_is_a_string_in_avro_and_embedded_in_json() -> None:
     @dataclass
     class Holder:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from moneystate.apply.config import HandlerTarget, Mode, Nul, RowsTarget, Source, Start, StateTarget
+from moneystate.apply.config import HandlerTarget, Mode, Nul, RowsTarget, Start, StateTarget, TopicSource
 from moneystate.apply.config_file import read_settings
 from moneystate.errors import ConfigError
 
@@ -31,10 +31,10 @@ def test_all_kinds_of_targets_are_read(tmp_path: Path) -> None:
     )
     assert settings.targets == (  # type: ignore[attr-defined]
         RowsTarget(
-            "orders", Source("orders", start=Start.latest), ("public", "orders"), ("id",),
+            "orders", TopicSource("orders", start=Start.latest), ("public", "orders"), ("id",),
             {"id": "id", "size": "box.size"}, Mode.append, Nul.remove,
         ),
-        HandlerTarget("h", Source("t"), "m:f", "n", batch=True),
+        HandlerTarget("h", TopicSource("t"), "m:f", "n", batch=True),
         StateTarget("s", "m:s", "shop", personal=True),
     )  # fmt: skip
 

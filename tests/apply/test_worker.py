@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from moneystate.apply.chunks import Partition
-from moneystate.apply.config import HandlerTarget, Settings, Source
+from moneystate.apply.config import HandlerTarget, Settings, TopicSource
 from moneystate.apply.records import Read, Record
 from moneystate.apply.worker import Choices, Taken, Worker
 
@@ -17,10 +17,10 @@ P = Partition("t", 0)
 
 @pytest.fixture
 def worker() -> Worker:
-    settings = Settings("app", (HandlerTarget("h", Source("t"), "m:f"),), "localhost:1", dsn_env="DSN")
+    settings = Settings("app", (HandlerTarget("h", TopicSource("t"), "m:f"),), "localhost:1", dsn_env="DSN")
     target: Any = SimpleNamespace(name="h", topics=["t"])
     nothing: Any = None
-    made = Worker(target, Source("t").start, settings, nothing, nothing, Choices(), lambda: None, None)
+    made = Worker(target, TopicSource("t").start, settings, nothing, nothing, Choices(), lambda: None, None)
     made._consumer = SimpleNamespace(begins={P: 5}, placed={P: 1}, stopped=set())  # type: ignore[assignment]
     return made
 

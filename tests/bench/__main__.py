@@ -56,9 +56,8 @@ from tests.bench import (
     topics,
     watermill,
 )
-from tests.bench.backlog import Result, run_broker_alone, run_job, run_peer, run_per_user, run_plain, send_workload
+from tests.bench.backlog import OURS, Result, run_broker_alone, run_job, run_peer, run_per_user, send_workload
 
-OURS = ("plain service", "moneystate")
 PREFIX = "b1-"  # the one that the peers read
 
 
@@ -71,7 +70,7 @@ def main() -> None:
 
 def parser(about: str) -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(description=about, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    p.add_argument("flags", nargs="*", help="after --: flags for moneystate enrich")
+    p.add_argument("flags", nargs="*", help="after --: flags for moneystate run enrichment")
     p.add_argument("--peers", type=Path, help="folder with the peers' run.sh")
     return p
 
@@ -89,16 +88,12 @@ def backlog(arguments: list[str]) -> None:
     p.add_argument("--seed", type=int, default=11)
     p.add_argument("--runs", type=int, default=1, help="of the job")
     p.add_argument("--per-user", action="store_true", help="also the per-user transformWithState")
-    p.add_argument("--plain", action="store_true", help="also the enrichment as a plain service, each as often")
     p.add_argument("--peer", action="append", default=[], help="PEER[,NAME=VALUE...], with --peers")
     a = p.parse_args(arguments)
     with broker() as servers:
         send_workload(servers, PREFIX, a.events, a.users, "--seed", str(a.seed), "--flush-marker")
         results = [run_broker_alone(servers, PREFIX)]
-        for _ in range(a.runs):
-            results.append(run_job(servers, PREFIX, a.flags))
-            if a.plain:  # by turns, so that a slower hour slows both
-                results.append(run_plain(servers, PREFIX, a.flags))
+        results += [run_job(servers, PREFIX, a.flags) for _ in range(a.runs)]
         if a.per_user:
             results.append(run_per_user(servers, PREFIX))
         peers = a.peer or (["kstreams,COMMIT_MS=1000"] if a.peers else [])
@@ -120,12 +115,10 @@ def show(results: list[Result]) -> None:
         table.add_row(r.name, f"{r.rate:,.0f}", ratio, f"{r.outputs:,}", *numbers)
     console = Console(width=130)
     console.print(table)
-    jobs = [r for r in results[1:] if r.name in OURS]
-    for name in dict.fromkeys(r.name for r in jobs):
-        best = max(r.rate for r in jobs if r.name == name)
-        others = [r for r in results[1:] if r.name != name and r.name not in OURS[: OURS.index(name)]]
-        for other in others:
-            console.print(f"{name} / {other.name}: {best / other.rate:.2f}")
+    best = max(r.rate for r in results if r.name == OURS)
+    for other in results[1:]:
+        if other.name != OURS:
+            console.print(f"{OURS} / {other.name}: {best / other.rate:.2f}")
 
 
 def paced(arguments: list[str]) -> None:

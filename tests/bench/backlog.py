@@ -20,13 +20,13 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from moneystate.kafka.offsets import log_ends
-from services.enrichment import topics
 from tests.bench.tree import Tree
+from tests.enrichment import topics
 
-INPUTS = [t.name for t in topics.INPUTS if t.ordered]
+INPUTS = [t.name for t in topics.PLAN.input_topics() if t.ordered]
 PARTITIONS = 4
-PLAIN = "services.enrichment.service:service"
-PLAIN_TOPICS = ["money-enrichment-state", "money-enrichment-commits", "money-enrichment-dead-letters"]
+OURS = "moneystate"
+COMMITS = "money-enrichment-commits"
 WORKLOAD = Path(__file__).resolve().parents[1] / "workloads" / "workload.py"
 FROM, TO = 0.1, 0.9  # of the output, by broker timestamp
 
@@ -105,32 +105,24 @@ def rate_of(times_ms: list[int]) -> float:
 
 
 def run_job(servers: str, prefix: str, flags: list[str]) -> Result:
-    """The enrichment over the topics of `prefix`, outputs under a prefix of its own by an application of its own."""
+    """The enrichment over the topics of `prefix`, without lookups."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        command = [sys.executable, "-m", "moneystate.cli.main", "enrich", "--bootstrap-servers", servers]
+        command = [sys.executable, "-m", "moneystate.cli.main", "run", "enrichment", "--bootstrap-servers", servers]
         command += ["--checkpoint", f"{folder}/checkpoint", "--topic-prefix", prefix, "--until-caught-up", "--json"]
-        return _timed("moneystate", servers, prefix, [*command, "--quiet", *flags], Path(folder))
-
-
-def run_plain(servers: str, prefix: str, flags: list[str]) -> Result:
-    """The enrichment as a plain service, without lookups."""
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        command = [sys.executable, "-m", "moneystate.cli.main", "run", PLAIN, "--bootstrap-servers", servers]
-        command += ["--checkpoint", f"{folder}/checkpoint", "--topic-prefix", prefix, "--until-caught-up", "--json"]
-        return _timed("plain service", servers, prefix, [*command, "--quiet", *flags], Path(folder))
+        return _timed(OURS, servers, prefix, [*command, "--quiet", *flags], Path(folder))
 
 
 def run_per_user(servers: str, prefix: str) -> Result:
-    """The same step function as the per-user baseline (`tests.bench.peruser`)."""
+    """The same service as the per-user baseline (`tests.bench.peruser`)."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         command = [sys.executable, "-c", "from tests.bench.peruser import main; main()", "--bootstrap-servers", servers]
-        return _timed("plain per-user", servers, prefix, [*command, "--topic-prefix", prefix], Path(folder))
+        return _timed("per-user baseline", servers, prefix, [*command, "--topic-prefix", prefix], Path(folder))
 
 
 def _timed(name: str, servers: str, prefix: str, command: list[str], folder: Path) -> Result:
     """A run on fresh output topics. The command prints its number of outputs as JSON in its last line."""
     output = prefix + topics.STREAMS[0]
-    _delete(servers, [prefix + name for name in [*topics.STREAMS, topics.CHANGELOG, topics.COMMITS, *PLAIN_TOPICS]])
+    _delete(servers, [prefix + name for name in [*topics.STREAMS, topics.CHANGELOG, COMMITS]])
     create_outputs(servers, [output])
     started = time.time()
     with (folder / "err").open("w") as err:

@@ -11,8 +11,9 @@ import time
 from pathlib import Path
 
 from moneystate.devbroker import DevBroker
-from tests.bench.backlog import send_workload
+from tests.bench.backlog import PARTITIONS, create_topics, send_workload
 from tests.bench.tree import Tree
+from tests.enrichment import topics
 
 PREFIX = "b-"
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,6 +49,11 @@ def main(arguments: list[str]) -> None:
         with DevBroker(folder / "broker") as broker:
             servers = broker.bootstrap_servers
             send_workload(servers, PREFIX, a.events, a.users, "--seed", "11")
+            create_topics(
+                servers, [PREFIX + topics.NAMES[topics.LOOKUP_RESULTS]], PARTITIONS
+            )  # the job would create it
             source = ["--bootstrap-servers", servers, "--topic-prefix", PREFIX]
-            timed("bootstrap", ["bootstrap", "--from", "kafka", *source, "--out", str(folder / "savepoint")], folder)
-            timed("job", ["enrich", *source, "--checkpoint", str(folder / "checkpoint"), "--until-caught-up"], folder)
+            from_kafka = ["--from", "kafka", *source, "--out", str(folder / "savepoint")]
+            checkpoint = ["--checkpoint", str(folder / "checkpoint")]
+            timed("bootstrap", ["bootstrap", "--service", "enrichment", *from_kafka], folder)
+            timed("job", ["run", "enrichment", *source, *checkpoint, "--until-caught-up"], folder)

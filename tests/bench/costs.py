@@ -18,9 +18,9 @@ from rich.console import Console
 from rich.table import Table
 
 from moneystate.devbroker import DevBroker
-from services.enrichment import topics
-from tests.bench.backlog import INPUTS, run_job, send_workload
+from tests.bench.backlog import COMMITS, INPUTS, run_job, send_workload
 from tests.bench.tree import folder_mb
+from tests.enrichment import topics
 
 RATES = (50_000, 500_000, 5_000_000)  # events a second
 USED = 0.6  # of the cores: the rest is for peaks, restarts and catching up
@@ -65,7 +65,7 @@ def run(broker: DevBroker, folder: Path, events: int, users: int) -> Cost:
         _cpu_s(broker) - before,
         on_disk(INPUTS),
         on_disk(list(topics.STREAMS)),
-        on_disk([topics.CHANGELOG, topics.COMMITS]),
+        on_disk([topics.CHANGELOG, COMMITS]),
         sum(map(_shuffled_mb, log.iterdir())),
     )
 

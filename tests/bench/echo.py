@@ -1,4 +1,4 @@
-"""A bare gRPC server in Python: GetUser with an answer that is always the same. What the transport alone takes, to
+"""A bare gRPC server in Python: State.Get with an answer that is always the same. What the transport alone takes, to
 compare a replica with: over `grpc.aio`, or over what the replica's servers stand on (moneystate/rpc)."""
 
 from __future__ import annotations
@@ -12,34 +12,30 @@ from typing import Any
 
 import grpc
 
-from moneystate.query.v1 import query_pb2 as q
 from moneystate.rpc import loop, methods
 from moneystate.rpc.core import Queue
 from moneystate.rpc.server import Server
+from moneystate.state.v1 import state_pb2 as s
 
-SIZE = 700  # bytes, about those of an answer of the replica
+SIZE = 200  # bytes, about those of an answer of the replica
 AIO, OURS = "grpc.aio", "moneystate.rpc"
-SERVICE = q.DESCRIPTOR.services_by_name["Query"].full_name
+SERVICE = s.DESCRIPTOR.services_by_name["State"].full_name
 ADDRESS = "127.0.0.1:0"
 
 
-def answer() -> q.GetUserResponse:
-    made = q.GetUserResponse()
-    made.user.user_id = "u" * SIZE
-    return made
+def answer() -> s.GetResponse:
+    return s.GetResponse(records=[s.Record(json="u" * SIZE)])
 
 
 async def serve_aio() -> None:
     always = answer()
 
-    async def get_user(request: q.GetUserRequest, context: Any) -> q.GetUserResponse:
+    async def get(request: s.GetRequest, context: Any) -> s.GetResponse:
         return always
 
-    handler = grpc.unary_unary_rpc_method_handler(
-        get_user, q.GetUserRequest.FromString, q.GetUserResponse.SerializeToString
-    )
+    handler = grpc.unary_unary_rpc_method_handler(get, s.GetRequest.FromString, s.GetResponse.SerializeToString)
     server = grpc.aio.server()
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"GetUser": handler}),))
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"Get": handler}),))
     port = server.add_insecure_port(ADDRESS)
     await server.start()
     print(port, flush=True)
@@ -50,8 +46,8 @@ async def serve_ours(queue: Queue) -> None:
     always = answer()
     server = Server(queue, [])
     server.add(
-        f"/{SERVICE}/GetUser",
-        methods.point(q.GetUserRequest.FromString, lambda request, context: always.SerializeToString()),
+        f"/{SERVICE}/Get",
+        methods.point(s.GetRequest.FromString, lambda request, context: always.SerializeToString()),
     )
     port = server.listen(ADDRESS, None)
     server.start()

@@ -12,9 +12,9 @@ from moneystate.kafka.formats.base import Undecodable, make_format
 from moneystate.kafka.formats.schemas import SchemaSet
 from moneystate.runtime.json_topic import AVRO, JSON, JsonTopic
 from moneystate.runtime.plans import plan_of
-from services.enrichment import topics
 from tests.bench.backlog import INPUTS, PARTITIONS, create_topics, messages
 from tests.bench.load import Load, Record
+from tests.enrichment import topics
 from tests.workloads.workload_log import log_producer
 
 JSON_FLAGS = [f"--format={topic}={JSON}" for topic in [*INPUTS, topics.STREAMS[0]]]

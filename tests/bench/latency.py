@@ -19,10 +19,10 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
-from services.enrichment import topics
 from tests.bench.backlog import create_topics
 from tests.bench.running import running_job
 from tests.bench.tree import Tree
+from tests.enrichment import topics
 from tests.reference import codec
 from tests.workloads.workload import partition_of
 

@@ -1,4 +1,4 @@
-"""`python -m tests.bench memory`: the CPU time of the enrichment by hand and as a plain service in memory, by turns.
+"""`python -m tests.bench memory`: the CPU time of services in memory, by turns.
 
 One process runs the source tasks and the operator with its entry cache in RocksDB, without Spark and Kafka. The rest of
 a run depends on how much a service writes, so the table shows that, too.
@@ -11,7 +11,7 @@ import marshal
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -23,24 +23,20 @@ from moneystate.engine.intake import Intake, PlannedPartition
 from moneystate.engine.items import NO_TIME
 from moneystate.engine.keygroup import run_batch
 from moneystate.engine.log_structured import LogStructuredState
-from moneystate.engine.plan import STATE_VERSION
 from moneystate.engine.processor import bounds_of
 from moneystate.engine.segments import MANIFEST_KEY
 from moneystate.engine.state import MemoryState
 from moneystate.job.collector import no_collection
+from moneystate.job.entry_cache import RocksEntryCache
+from moneystate.job.segment_files import SegmentFiles
 from moneystate.kafka.source_spec import load_decoder
 from moneystate.ports.service import JobSpec
 from moneystate.runtime.job import plain_job
-from moneystate.spark.entry_cache import RocksEntryCache
-from moneystate.spark.segment_files import SegmentFiles
-from services.enrichment.job import enrichment_job
-from services.enrichment.rules import Rules
-from tests.bench.backlog import PLAIN
+from tests.enrichment.jobs import SERVICE
 from tests.workloads.workload_log import workload_log
 
 KEY_GROUPS: Final = 64
 TASKS: Final = 2
-BY_HAND: Final = "by hand"
 
 Record = tuple[str, int, int, int, bytes | None]  # topic, partition, offset, timestamp, value
 
@@ -111,15 +107,8 @@ class MemoryJob:
         store = self.stores[group]
         state = LogStructuredState(store, store.entries.get(MANIFEST_KEY), self.cache, group, group + 1)
         result = run_batch(merge(blocks), state, self.processor, bounds_of(self.spec.inputs, self.spec.bound_ms))
-        store.apply(state.end(STATE_VERSION))
+        store.apply(state.end())
         return marshal.dumps((group, result.outputs, result.changes, result.counts))
-
-
-JOBS: Final[dict[str, Callable[[], JobSpec]]] = {BY_HAND: lambda: enrichment_job(Rules(lookup=False))}
-
-
-def spec_of(name: str) -> JobSpec:
-    return JOBS[name]() if name in JOBS else plain_job(name, {})
 
 
 def records_of(events: int, users: int, seed: int) -> list[Record]:
@@ -130,7 +119,7 @@ def records_of(events: int, users: int, seed: int) -> list[Record]:
 def run(name: str, records: Sequence[Record], batch: int) -> Costs:
     folder = Path(tempfile.mkdtemp(prefix="bench-memory-"))
     try:
-        job = MemoryJob(spec_of(name), records, folder)
+        job = MemoryJob(plain_job(name, {}), records, folder)
         total = Costs(0.0, 0.0, 0, 0, 0)
         for start in range(0, len(records), batch):
             total = total.plus(job.batch(records[start : start + batch]))
@@ -146,10 +135,10 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--batch", type=int, default=50_000, help="records")
     parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--runs", type=int, default=3, help="of each, by turns; the least counts")
-    parser.add_argument("--service", action="append", help=f"may be repeated ({BY_HAND} and {PLAIN})")
+    parser.add_argument("--service", action="append", default=[], help=f"may be repeated; without it, {SERVICE}")
     a = parser.parse_args(arguments)
     records = records_of(a.events, a.users, a.seed)
-    names = a.service or [BY_HAND, PLAIN]
+    names = a.service or [SERVICE]
     runs: dict[str, list[Costs]] = {name: [] for name in names}
     for _ in range(a.runs):
         for name in names:

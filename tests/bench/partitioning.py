@@ -39,7 +39,7 @@ WORKLOADS: Final = (BY_KEY, AT_RANDOM, ZIPF)
 
 def main(arguments: list[str]) -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    p.add_argument("flags", nargs="*", help="after --: flags for moneystate enrich")
+    p.add_argument("flags", nargs="*", help="after --: flags for moneystate run enrichment")
     p.add_argument("--events", type=int, default=400_000)
     p.add_argument("--users", type=int, default=20_000)
     p.add_argument("--seed", type=int, default=11)

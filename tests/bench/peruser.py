@@ -1,7 +1,7 @@
-"""The per-user baseline on Spark: the same step function, `transformWithState` keyed by the user.
+"""The per-user baseline on Spark: the same service, `transformWithState` keyed by the user.
 
 A row for each event through shuffle and operator, state by the public calls, no buffer and no timers: less than the
-job does, with the same source, step, state entries and a transaction for each output partition. So the ratio is a
+job does, with the same source, steps, state entries and a transaction for each output partition. So the ratio is a
 lower bound.
 """
 
@@ -28,15 +28,14 @@ from moneystate.engine.effects import Effects
 from moneystate.engine.items import NO_TIME
 from moneystate.job.batch_writing import Report
 from moneystate.job.run_options import RunOptions
+from moneystate.runtime.job import plain_job
 from moneystate.spark.job import Job
 from moneystate.spark.jvm_start import ARROW_ROWS
 from moneystate.spark.operator import KEY_SCHEMA, STATE_NAME, VALUE_SCHEMA
 from moneystate.spark.running import Running
 from moneystate.spark.source import OPTION, MoneystateSource
 from moneystate.spark.state_access import PublicAccess
-from services.enrichment.job import enrichment_job
-from services.enrichment.rules import Rules
-from services.enrichment.step import Enrichment
+from tests.enrichment.jobs import SERVICE
 
 ROW = pa.schema([("user", pa.binary()), ("item", pa.binary())])
 RESULT = StructType([StructField("user", BinaryType()), StructField("value", BinaryType())])
@@ -46,7 +45,7 @@ ROWS_PER_BATCH = 10_000
 class PerUser(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.entries = handle.getMapState(STATE_NAME, KEY_SCHEMA, VALUE_SCHEMA)
-        self.processor = Enrichment(Rules())
+        self.processor = plain_job(SERVICE, {}).make()
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         items = sorted(marshal.loads(row.item) for row in rows)
@@ -126,7 +125,7 @@ def main() -> None:
     a = p.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-plain-") as folder:
         options = RunOptions(a.bootstrap_servers, f"{folder}/checkpoint", a.topic_prefix, bounded=True)
-        job = PerUserJob(enrichment_job(Rules()), options, lambda _: None)
+        job = PerUserJob(plain_job(SERVICE, {}), options, lambda _: None)
         started = time.monotonic()
         report = job.run()
     if not report.outputs:

@@ -1,9 +1,9 @@
-"""Point reads at fixed rates against one replica that follows changes, all on this machine; and, before, against bare
-gRPC servers that always give the same answer, with nothing else at work.
+"""Reads at fixed rates against one replica that follows changes, all on this machine; and, before, point reads against
+bare gRPC servers that always give the same answer, with nothing else at work.
 
-A changelog of many users is written, `moneystate serve` loads it, then one process goes on changing users, one
-transaction for each batch, while the client in Go (tests/bench/go/load) reads users by chance, on a schedule that does
-not wait for answers. `python -m tests.bench.query_load --help`.
+A changelog of the enrichment with many users is written, `moneystate serve` loads it, then one process goes on changing
+users, one transaction for each batch, while the client in Go (tests/bench/go/load) reads users by chance, on a schedule
+that does not wait for answers. `python -m tests.bench query --help`.
 """
 
 from __future__ import annotations
@@ -40,13 +40,11 @@ from moneystate.kafka.topics import TopicSpec, ensure_topics
 from moneystate.log import text_of
 from moneystate.serving.client import Client, Target
 from moneystate.state.v1 import status_pb2
-from services.enrichment import topics
-from services.enrichment.money_ids import pack_id
-from services.enrichment.page import Page
-from services.enrichment.source import encode_source
-from services.enrichment.state import User, encode_user, user_key
 from tests.bench.echo import AIO, OURS, bare_server
+from tests.enrichment import topics
+from tests.enrichment.jobs import Rules, enrichment_job
 from tests.query.serving import is_at
+from tests.replica.states import Entries, State, changes, entries
 from tests.waiting import until
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "go"
@@ -59,7 +57,8 @@ MAX_STREAMS = 100_000  # for the server: all watchers are one caller
 LOAD_BATCH = 50_000
 START_MS = 1_700_000_000_000
 SEEN_IDS = 3
-COUNTRIES = [b"ES", b"PT", b"FR", b"DE", b"IT"]
+COUNTRIES = ["ES", "PT", "FR", "DE", "IT"]
+GET, CALLS = "get", ("get", "batch-get", "list")
 DEADLINE_S = 600.0
 POLL_S = 0.02  # how precisely it is known when a version can be read
 
@@ -76,6 +75,7 @@ class Setting:
     watch_all: bool
     batch_s: float
     bare: bool
+    calls: list[str]
 
 
 @dataclass(frozen=True)
@@ -103,24 +103,16 @@ def user_id(n: int) -> str:
     return f"user-{n:07d}"
 
 
-def entry(n: int, turn: int) -> bytes:
-    """A user as the job has many: info, a few types, some seen ids, a session. `turn`: how often it has changed; each
-    time one money id comes and the oldest goes, as a money event does it."""
-    user = User(user_id(n).encode())
-    source = encode_source(topics.USER_EVENTS, n % PARTITIONS, n, START_MS)
-    user.birth_year, user.birth_year_source = str(1950 + n % 50).encode(), source
-    user.country, user.country_source = COUNTRIES[n % len(COUNTRIES)], source
-    page = user.pages[0] = Page()
-    page.add_type(b"CARD_PAYMENT", source)
-    page.add_type(b"TOP_UP", source)
-    for nth in range(turn, turn + SEEN_IDS):
-        money_id = uuid.UUID(bytes=blake2b(b"%d/%d" % (n, nth), digest_size=16).digest(), version=4)
-        seen_at_ms = START_MS + nth * 1000
-        seen = encode_source(topics.WALLET_EVENTS, n % PARTITIONS, nth, seen_at_ms)
-        page.add_id(pack_id(str(money_id).encode()), seen_at_ms, seen)
-    page.sessions[b"session-%d" % n] = (START_MS + 86_400_000, b"ES", source)
-    user.items = page.items()
-    return encode_user(user)
+def entries_of(n: int, turn: int) -> Entries:
+    """A user as the job has many: info, some seen ids, a session. `turn`: how often it has changed; each time its
+    country changes, one money id comes, and the oldest goes."""
+    seen = tuple((money_id(n, nth), START_MS + nth * 1000) for nth in range(turn, turn + SEEN_IDS))
+    country, sessions = COUNTRIES[(n + turn) % len(COUNTRIES)], ((f"session-{n}", START_MS + 86_400_000),)
+    return entries(user_id(n).encode(), State(country, str(1950 + n % 50), sessions, seen))
+
+
+def money_id(n: int, nth: int) -> str:
+    return str(uuid.UUID(bytes=blake2b(b"%d/%d" % (n, nth), digest_size=16).digest(), version=4))
 
 
 class Changer:
@@ -131,35 +123,39 @@ class Changer:
         self.producer = Producer({"bootstrap.servers": servers, **settings})
         self.producer.init_transactions(30)
         self.batch = first_batch
+        job = enrichment_job(Rules())
+        self.rules = {name: job.rules[name] for name in job.reader_rules}
 
-    def write(self, changes: Iterable[tuple[int, int]]) -> None:
-        """One batch, of users and their turns."""
+    def write(self, users: Iterable[tuple[int, int]]) -> None:
+        """One batch, of users and their turns. A turn changes what differs from the one before."""
         watermark = START_MS + self.batch * 400
         records = [0] * PARTITIONS
         self.producer.begin_transaction()
-        for n, turn in changes:
-            user = user_id(n).encode()
-            partition = key_group_of(user, GROUPS) % PARTITIONS
-            records[partition] += 1
-            self.producer.produce(CHANGELOG, entry(n, turn), user_key(user), partition=partition)
+        for n, turn in users:
+            partition = key_group_of(user_id(n).encode(), GROUPS) % PARTITIONS
+            before = entries_of(n, turn - 1) if turn else {}
+            for key, value in changes(before, entries_of(n, turn)):
+                records[partition] += 1
+                self.producer.produce(CHANGELOG, value, key, partition=partition)
             self.producer.poll(0)
         for partition in range(PARTITIONS):
             groups = list(range(partition, GROUPS, PARTITIONS))
             end = {
                 "batch": self.batch, "epoch": "query-load", "groups": GROUPS, "keyGroups": groups,
-                "records": records[partition], "version": 1, "watermark": watermark,
+                "records": records[partition], "version": 2, "watermark": watermark, "partitions": PARTITIONS,
+                "rules": self.rules,
             }  # fmt: skip
             self.producer.produce(CHANGELOG, json.dumps(end).encode(), b"ejob/0", partition=partition)
         self.producer.commit_transaction(60)
         self.batch += 1
 
 
-def change(servers: str, users: int, changes: int, batch_s: float, first_batch: int, stop: Event) -> None:
-    """Until told to stop: `changes` users a second, by chance, in a batch each `batch_s`."""
+def change(servers: str, users: int, a_second: int, batch_s: float, first_batch: int, stop: Event) -> None:
+    """Until told to stop: `a_second` users a second, by chance, in a batch each `batch_s`."""
     changer, chance, turns = Changer(servers, first_batch), random.Random(first_batch), Counter[int]()
     due = time.monotonic()
     while not stop.wait(max(0.0, due - time.monotonic())):
-        chosen = chance.sample(range(users), int(changes * batch_s))
+        chosen = chance.sample(range(users), int(a_second * batch_s))
         turns.update(chosen)
         changer.write((n, turns[n]) for n in chosen)
         due += batch_s
@@ -182,7 +178,8 @@ def load(servers: str, users: int) -> int:
 @contextmanager
 def served(servers: str, data: Path, workers: int) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The server's process and address, once it listens."""
-    command = [sys.executable, "-m", "moneystate.cli.main", "serve", "--bootstrap-servers", servers]
+    command = [sys.executable, "-m", "moneystate.cli.main", "serve", "--service", "enrichment"]
+    command += ["--bootstrap-servers", servers]
     command += ["--topic-prefix", PREFIX, "--data", str(data), "--listen", "127.0.0.1:0", "--workers", str(workers)]
     command += ["--max-streams", str(MAX_STREAMS), "--max-streams-per-caller", str(MAX_STREAMS)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
@@ -212,7 +209,7 @@ def measure(servers: str, setting: Setting) -> Iterator[Figures]:
         for transport in (AIO, OURS) if setting.bare else ():
             with bare_server(transport) as (pid, address):
                 for rate in setting.rates:
-                    yield _at_rate(f"bare {transport}", go, address, pid, rate, setting)
+                    yield _at_rate(f"bare {transport}", go, address, pid, rate, setting, GET)
         batches = load(servers, setting.users)
         with served(servers, Path(folder) / "replica", setting.workers) as (process, address):
             client = Client(Target(address), DEADLINE_S)
@@ -225,9 +222,9 @@ def measure(servers: str, setting: Setting) -> Iterator[Figures]:
             changer.start()
             try:
                 await_caught_up(client, batches + 5)
-                for rate, watchers in product(setting.rates, setting.watchers):
+                for call, rate, watchers in product(setting.calls, setting.rates, setting.watchers):
                     with Visible(client) as visible:
-                        figures = _at_rate("replica", go, address, process.pid, rate, setting, watchers)
+                        figures = _at_rate(f"replica, {call}", go, address, process.pid, rate, setting, call, watchers)
                     status = client.call("Status.GetStatus", status_pb2.GetStatusRequest())
                     yield replace(figures, behind=status.lag_records, visible=visible.figures())
             finally:
@@ -235,13 +232,17 @@ def measure(servers: str, setting: Setting) -> Iterator[Figures]:
                 changer.join(60)
 
 
-def _at_rate(name: str, go: str, address: str, pid: int, rate: int, setting: Setting, watchers: int = 0) -> Figures:
-    command = [go, "-address", address, "-rate", str(rate), "-seconds", str(setting.seconds)]
+def _at_rate(
+    name: str, go: str, address: str, pid: int, rate: int, setting: Setting, call: str, watchers: int = 0
+) -> Figures:
+    command = [go, "-address", address, "-call", call, "-rate", str(rate), "-seconds", str(setting.seconds)]
     command += ["-users", str(setting.users), "-connections", str(setting.connections)]
     command += ["-watchers", str(watchers), f"-watch-all={setting.watch_all}".lower()]
     before, began = _cpu_s(pid), time.monotonic()
     told = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
     assert not told["ended"], f"{told['ended']} watchers were ended"
+    if told["failed"]:
+        print(f"{name}: {told['failed']:,} reads failed, such as: {told['error']}", file=sys.stderr)
     cpu = (_cpu_s(pid) - before) / (time.monotonic() - began)
     return Figures(
         name, rate, told["reads"], told["failed"], told["seconds"], told["p50_ms"], told["p99_ms"], told["p999_ms"],
@@ -289,6 +290,7 @@ def main(arguments: list[str]) -> None:
     p.add_argument("--users", type=int, default=1_000_000)
     p.add_argument("--changes", type=int, default=3_000, help="users changed a second")
     p.add_argument("--rate", type=int, action="append", help="reads a second; may be repeated (1000 to 8000)")
+    p.add_argument("--call", choices=CALLS, action="append", help=f"may be repeated ({GET}); others read 20 records")
     p.add_argument("--seconds", type=float, default=15.0, help="of each rate")
     p.add_argument("--workers", type=int, default=1, help="processes that answer")
     p.add_argument("--connections", type=int, default=8)
@@ -298,7 +300,7 @@ def main(arguments: list[str]) -> None:
     p.add_argument("--no-bare", action="store_true", help="without the bare servers")
     a = p.parse_args(arguments)
     rates = a.rate or list(range(1_000, 8_001, 1_000))
-    watched = (a.watchers or [0], a.watch_all, a.batch_s, not a.no_bare)
+    watched = (a.watchers or [0], a.watch_all, a.batch_s, not a.no_bare, a.call or [GET])
     setting = Setting(a.users, a.changes, rates, a.seconds, a.workers, a.connections, *watched)
     table = Table("", "watchers", "told/s", "reads/s", "done/s", "failed", "p50 ms", "p99 ms", "p99.9 ms", "max ms")
     for title in ("server cores", "behind", "visible ms, median", "longest"):
@@ -319,4 +321,4 @@ def main(arguments: list[str]) -> None:
             ]
             row += ["" if f.behind is None else f"{f.behind:,}"]
             table.add_row(*row, *("" if ms is None else f"{ms:,.0f}" for ms in f.visible or (None, None)))
-    Console(width=130).print(table)
+    Console(width=180).print(table)

@@ -80,7 +80,7 @@ def savepoint(servers: str, topic: str, version: Version, state: dict[int, Pairs
 
 def load(cluster: Cluster, name: str, version: Version, open_saved: OpenSaved | None) -> Cost:
     began = time.monotonic()
-    replica = Replica(cluster, open_saved, follow_lineage=False)
+    replica = Replica(cluster, open_saved)
     try:
         assert replica.process is not None
         process = psutil.Process(replica.process.pid)

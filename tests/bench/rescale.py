@@ -23,10 +23,10 @@ from rich.table import Table
 
 from moneystate.devbroker import DevBroker
 from moneystate.job.checkpoint import Checkpoint
-from services.enrichment import topics
 from tests.bench.backlog import PARTITIONS, create_topics, timestamps
 from tests.bench.latency import BOUND_MS, SESSION, USER, WALLET, Load
 from tests.bench.running import ROOT
+from tests.enrichment import topics
 from tests.waiting import until
 
 WITHIN_S = 600.0
@@ -61,7 +61,7 @@ class Bench:
         places = ["--checkpoint", str(self.checkpoint), "--topic-prefix", self.prefix]
         before = Checkpoint(str(self.checkpoint)).last_committed()
         with (self.folder / "err").open("a") as err:
-            command = self.command("enrich", *places, *self.numbers, "--bound", f"{BOUND_MS}ms")
+            command = self.command("run", "enrichment", *places, *self.numbers, "--bound", f"{BOUND_MS}ms")
             self.job = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=err, cwd=ROOT)
         until(lambda: self._batches() > before + 3, lambda: (self.folder / "err").read_text()[-2000:], WITHIN_S)
 

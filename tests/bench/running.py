@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @contextmanager
 def running_job(
-    servers: str, prefix: str, checkpoint: Path, flags: list[str], command: Sequence[str] = ("enrich",)
+    servers: str, prefix: str, checkpoint: Path, flags: list[str], command: Sequence[str] = ("run", "enrichment")
 ) -> Iterator[tuple[Tree, subprocess.Popen[bytes]]]:
     """Ended by SIGTERM. Raises RuntimeError with what it said where it ends with another code than 0. Its stderr is
     kept beside the checkpoint."""

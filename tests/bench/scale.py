@@ -22,10 +22,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from moneystate.devbroker import DevBroker
 from moneystate.engine.avro import long_bytes
-from services.enrichment import topics
-from tests.bench.backlog import INPUTS, PARTITIONS, create_outputs, create_topics, timestamps
+from tests.bench.backlog import COMMITS, INPUTS, PARTITIONS, create_outputs, create_topics, timestamps
 from tests.bench.running import running_job
 from tests.bench.tree import Sampler, Tree, folder_mb
+from tests.enrichment import topics
 from tests.reference import codec
 from tests.workloads.workload import partition_of
 
@@ -145,13 +145,13 @@ def restart(servers: str, log: Log, checkpoint: Path, flags: list[str]) -> float
 
 def batch_seconds(servers: str) -> list[float]:
     """Between the markers of output partition 0."""
-    times_ms = timestamps(servers, PREFIX + topics.COMMITS, [0])
+    times_ms = timestamps(servers, PREFIX + COMMITS, [0])
     return [(b - a) / 1000 for a, b in itertools.pairwise(times_ms)]
 
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("flags", nargs="*", help="after --: flags for moneystate enrich")
+    parser.add_argument("flags", nargs="*", help="after --: flags for moneystate run enrichment")
     parser.add_argument("--users", type=int, default=1_000_000)
     parser.add_argument("--out", type=Path, help="write the samples there, as JSON, for tests.bench.plots")
     a = parser.parse_args(arguments)

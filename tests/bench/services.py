@@ -1,4 +1,4 @@
-"""Throughput of the services that come with the platform, by turns with the hand-written enrichment."""
+"""Throughput of the services that come with the platform, by turns with the enrichment."""
 
 from __future__ import annotations
 

@@ -20,11 +20,11 @@ from rich.console import Console
 from rich.table import Table
 
 from moneystate.devbroker import DevBroker
-from services.enrichment import topics
 from tests.bench.backlog import PARTITIONS, create_topics, timestamps
 from tests.bench.latency import BOUND_MS, LOW_LATENCY, SESSION, USER, WALLET, Load
 from tests.bench.running import running_job
 from tests.bench.tree import Sampler, Tree, folder_mb, heap_in_use_mb
+from tests.enrichment import topics
 
 DEDUP_TTL = "5m"
 SAMPLE_S = 10.0
@@ -114,7 +114,7 @@ def show(steady: Steady) -> None:
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("flags", nargs="*", help="after --: flags for moneystate enrich")
+    parser.add_argument("flags", nargs="*", help="after --: flags for moneystate run enrichment")
     parser.add_argument("--rate", type=int, default=1_000, help="money events a second")
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--out", type=Path, help="write the samples there, as JSON, for tests.bench.plots")

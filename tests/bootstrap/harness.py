@@ -13,11 +13,10 @@ from moneystate.bootstrap.tasks import InProcess
 from moneystate.savepoint.fingerprint import Fingerprint, of_group
 from moneystate.savepoint.format import Savepoint
 from moneystate.testing.simulation import Input, Simulation
-from services.enrichment import topics
-from services.enrichment.job import enrichment_job
-from services.enrichment.rules import Rules
+from tests.enrichment import topics
+from tests.enrichment.jobs import Rules, enrichment_job
 
-NAMES = {t.code: t.name for t in topics.INPUTS}
+NAMES = topics.NAMES
 
 
 class Here(InProcess):

@@ -17,9 +17,9 @@ from moneystate.bootstrap.layout import NOTE, RangeNote
 from moneystate.errors import ArchiveError, ConfigError, MoneystateError, SetupError
 from moneystate.savepoint.format import Savepoint
 from moneystate.testing.simulation import Input
-from services.enrichment.rules import Rules
 from tests.bootstrap.harness import NAMES, bootstrap, write_archive
-from tests.enrichment.by_hand import inputs
+from tests.enrichment.harness import inputs
+from tests.enrichment.jobs import Rules
 from tests.job.harness import small_workload
 
 RULES = Rules()

@@ -15,7 +15,7 @@ from tests.reference import model
 
 def flags(setup: InMemory, out: Path) -> list[str]:
     return [
-        *("bootstrap", "--local"),
+        *("bootstrap", "--local", "--service", "enrichment"),
         *("--from", "kafka", "--bootstrap-servers", setup.bootstrap_servers, "--topic-prefix", setup.prefix),
         *("--out", str(out), "--partitions", "2", "--key-groups", "8", "--json", "--quiet"),
     ]
@@ -39,8 +39,9 @@ def test_what_is_wrong_is_one_line_and_nothing_is_made(in_memory: InMemory) -> N
     setup = in_memory
     setup.create_inputs()
     before = set(setup.folder.iterdir())
-    archive = ["bootstrap", "--from", str(setup.folder / "none"), "--out", str(setup.folder / "savepoint")]
-    for arguments in (archive, [*flags(setup, setup.folder / "savepoint"), "--as-of", "noon"]):
+    out = setup.folder / "savepoint"
+    archive = ["bootstrap", "--service", "enrichment", "--from", str(setup.folder / "none"), "--out", str(out)]
+    for arguments in (archive, [*flags(setup, out), "--as-of", "noon"]):
         done = command(arguments)
         assert done.code in (2, 3)
         assert kinds(done.err) == ["error:"]

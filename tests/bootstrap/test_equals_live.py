@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from moneystate.bootstrap.files import FORMATS
 from moneystate.savepoint.format import Savepoint
 from moneystate.testing.simulation import Input, Simulation
-from services.enrichment import topics
-from services.enrichment.rules import Rules
 from tests.bootstrap.harness import bootstrap, fingerprint, write_archive
 from tests.budget import examples
-from tests.enrichment.by_hand import interleaved, simulation
-from tests.enrichment.harness import dead_letters, enriched, requests
+from tests.enrichment import topics
+from tests.enrichment.harness import dead_letters, enriched, interleaved, requests, simulation
+from tests.enrichment.jobs import Rules
 from tests.reference.strategies import Case, cases
 
 FEW = settings(max_examples=examples(30), suppress_health_check=list(HealthCheck))

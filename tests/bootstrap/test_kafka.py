@@ -16,10 +16,9 @@ from moneystate.engine.processor import Rejected
 from moneystate.errors import ArchiveError, ConfigError, MoneystateError, RetentionError
 from moneystate.kafka.offsets import log_ends
 from moneystate.savepoint.format import Savepoint
-from services.enrichment import topics
-from services.enrichment.job import DECODER, enrichment_job
-from services.enrichment.rules import Rules
 from tests.bootstrap.harness import bootstrap
+from tests.enrichment import topics
+from tests.enrichment.jobs import DECODER, Rules, enrichment_job
 from tests.job.harness import Setup, small_workload
 from tests.kafka.logs import Cluster
 from tests.local.in_memory import InMemory

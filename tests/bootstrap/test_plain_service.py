@@ -1,4 +1,4 @@
-"""A bootstrap of a plain service is what its live job is."""
+"""A bootstrap of a service is what its live job is."""
 
 from __future__ import annotations
 

@@ -10,11 +10,9 @@ from moneystate.bootstrap.job import Bootstrap
 from moneystate.bootstrap.options import BootstrapOptions
 from moneystate.cli.review import check_review, review
 from moneystate.errors import CheckpointError, ConfigError
-from services.enrichment.job import enrichment_job
-from services.enrichment.rules import Rules
-from services.enrichment.state_model import STATE
 from tests.bootstrap.harness import Here, bootstrap, write_archive
-from tests.enrichment.by_hand import inputs
+from tests.enrichment.harness import inputs
+from tests.enrichment.jobs import STATE, Rules, enrichment_job
 from tests.job.harness import small_workload
 
 
@@ -33,7 +31,7 @@ def test_counts_users_and_differences_are_shown_and_nothing_is_made(
     shown = capsys.readouterr().err
     assert f"{prepared.users:,}" in shown
     assert prepared.savepoint.manifest.fingerprint in shown
-    assert "money type" in shown
+    assert '"UY"' in shown
     assert "differences from" in shown
     assert not out.exists()
 

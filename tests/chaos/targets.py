@@ -13,12 +13,11 @@ from typing import Protocol
 from moneystate.engine import clock, keys
 from moneystate.engine.keygroup import key_group_of
 from moneystate.ports.state import Fact
-from moneystate.runtime.layout import place_of
+from moneystate.runtime.layout import owner_of
 from moneystate.savepoint.facts import entry_facts
-from services.enrichment.state import owner_of
-from services.enrichment.state_model import STATE
 from tests.chaos.schedule import Schedule
-from tests.enrichment.by_hand import inputs, simulation
+from tests.enrichment.harness import inputs, simulation
+from tests.enrichment.jobs import STATE
 from tests.job.harness import DEAD_LETTERS, ENRICHED, letters, model_values_by_user, values_by_user
 from tests.reference import model
 from tests.reference.model import LogRecord
@@ -139,7 +138,7 @@ class Enrichment:
         self.times: Sequence[int | None] = [_time_of(r) for r in log]
 
     def arguments(self, folder: Path) -> list[str]:
-        return ["enrich"]
+        return ["run", "enrichment"]
 
     def owner_of(self, key: bytes) -> bytes | None:
         return owner_of(key)
@@ -195,8 +194,7 @@ class Joining:
         return ["run", "joining", "--config", str(config), "--bound", f"{BOUND_MS}ms"]
 
     def owner_of(self, key: bytes) -> bytes | None:
-        place = place_of(key)
-        return None if place is None else place.owner
+        return owner_of(key)
 
     def wanted(self) -> Outputs:
         log = [Logged(r.partition, r.offset, e) for r, e in zip(self.log, self.events, strict=True)]

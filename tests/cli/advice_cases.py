@@ -17,19 +17,18 @@ from moneystate.bootstrap.files import ArchivedRecord
 from moneystate.bootstrap.inspect import FileFacts, Inspector
 from moneystate.bootstrap.layout import ArchiveFile
 from moneystate.bootstrap.options import BootstrapOptions
-from moneystate.cli import ask, ask_tables, connection, dead_letters, state_query, state_tables
+from moneystate.cli import answer_tables, ask, ask_tables, connection, dead_letters, versions
 from moneystate.cli.plan import check_approved
 from moneystate.cli.services import load
 from moneystate.engine import clock as clocks
 from moneystate.engine import plan as plans
 from moneystate.errors import MoneystateError
-from moneystate.job import health, initial, startup
+from moneystate.job import diagnosis, health, initial, startup
 from moneystate.job.checkpoint import Checkpoint
 from moneystate.kafka import client, findings
 from moneystate.kafka.starting import resolve_start
 from moneystate.kafka.transactions import Application
 from moneystate.ports.service import JobSpec
-from moneystate.query.v1 import admin_pb2
 from moneystate.replica.follower import MISPLACED_ADVICE
 from moneystate.runtime.folders import folder_of
 from moneystate.runtime.job import plain_job
@@ -37,7 +36,6 @@ from moneystate.savepoint.fingerprint import of_group
 from moneystate.savepoint.format import Savepoint
 from moneystate.schemas.services import check_released, findings_of, release_service
 from moneystate.serving.savepoint import saved_state
-from moneystate.spark import diagnosis
 from moneystate.state.v1 import state_pb2
 from services.reconciliation.cli.follow import Follower
 from services.reconciliation.records import Completeness
@@ -149,26 +147,18 @@ def a_version_that_is_not_kept(place: Place) -> Advice:
         def details(self) -> str:
             return "version e/1 is no longer kept"
 
-    return Advice(str(connection._told(Refused(), NOWHERE, "--address")), "state status", **NO_SERVER)
+    return Advice(str(connection._told(Refused(), NOWHERE, "--address")), "ask SERVICE status", **NO_SERVER)
 
 
 @case
 def a_version_in_another_form(place: Place) -> Advice:
-    return Advice(told(lambda: state_query.parse_version("7", "--at-version")), "state status", **NO_SERVER)
-
-
-@case
-def a_user_who_is_to_be_forgotten(place: Place) -> Advice:
-    lines: list[str] = []
-    place.monkeypatch.setattr(state_tables, "say", lines.append)
-    state_tables.forget("ann", admin_pb2.ForgetUserResponse(request_id="r"))
-    return Advice(lines[-1], "state forgotten ann", **NO_SERVER)
+    return Advice(told(lambda: versions.parse_version("7", "--at-version")), "ask SERVICE status", **NO_SERVER)
 
 
 @case
 def a_key_that_is_to_be_forgotten(place: Place) -> Advice:
     lines: list[str] = []
-    place.monkeypatch.setattr(state_tables, "say", lines.append)
+    place.monkeypatch.setattr(answer_tables, "say", lines.append)
     ask_tables.forget("orders", "a key", state_pb2.ForgetResponse(request_id="r"))
     return Advice(lines[-1], "ask orders get 'a key' forgotten", **NO_SERVER)
 

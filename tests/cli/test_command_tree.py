@@ -163,8 +163,8 @@ SAMPLES = [
     (["plan"], "format", "t=json", ["t=json"]),
     (["bootstrap"], "from", "/archive;kafka", ["/archive", "kafka"]),
     (["lookup-worker"], "rate-limit", "2.5", 2.5),
-    (["state", "users"], "limit", "7", 7),
-    (["state", "get"], "at-version", "e/1", "e/1"),
+    (["ask"], "at-version", "e/1", "e/1"),
+    (["checkpoint", "fingerprint"], "at-version", "e/1", "e/1"),
     (["checkpoint", "compare"], "limit", "7", 7),
     (["schemas", "release"], "current", "events/A=1", ["events/A=1"]),
     (["kafka", "start"], "port", "9093", 9093),
@@ -230,18 +230,18 @@ def test_every_option_is_a_key_of_the_file(tmp_path: Path) -> None:
             lines.append(f"{name} = {json.dumps(WRITTEN.get(p.type_descriptor.annotation, TEXTS.get(name, 'h:1')))}")
     file.write_text("\n".join(lines))
     assert value_of(["run"], "partitions", ["--config", str(file)]) == 2000
-    assert value_of(["state", "users"], "limit", ["--config", str(file)]) == 2000
+    assert value_of(["ask"], "limit", ["--config", str(file)]) == 2000
 
 
 def test_a_group_has_values_for_all_its_commands(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
-    file.write_text("[state]\naddress = 'far:1'\nlimit = 7\n[state.users]\nlimit = 8\n")
+    file.write_text("[checkpoint]\nservice = 'far'\nat-version = 'e/7'\n[checkpoint.compare]\nat-version = 'e/8'\n")
     config = ["--config", str(file)]
-    assert value_of(["state", "users"], "limit", config) == 8
-    assert value_of(["state", "pending"], "limit", config) == 7
-    _, address = parameter_of(["state", "get"], "address")
-    assert address.envvar == "MONEYSTATE_ADDRESS"
-    assert value_of(["checkpoint", "compare"], "limit", config) == 20
+    assert value_of(["checkpoint", "compare"], "at-version", config) == "e/8"
+    assert value_of(["checkpoint", "fingerprint"], "at-version", config) == "e/7"
+    _, version = parameter_of(["checkpoint", "compare"], "at-version")
+    assert version.envvar == "MONEYSTATE_AT_VERSION"
+    assert value_of(["ask"], "at-version", config) == ""
 
 
 def test_plan_takes_the_table_of_run_and_its_own_goes_before(tmp_path: Path) -> None:
@@ -255,12 +255,12 @@ def test_plan_takes_the_table_of_run_and_its_own_goes_before(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("[state.get]\nat-versoin = 'e/1'\n", "[state.get] at-versoin: expected a flag of state get"),
-        ("[state]\nbound = '1s'\n", "[state] bound: expected a flag of state"),
-        ("[state]\nget = 3\n", "expected a table [state.get]"),
-        ("state = 3\n", "expected a table [state]"),
-        ("[enrich]\nbound = ['1s', '2s']\n", "[enrich] bound: expected one value"),
-        ("[state.export]\nout = 'x'\n", "[state] export: expected a flag of state"),
+        ("[checkpoint.show]\njsno = true\n", "[checkpoint.show] jsno: expected a flag of checkpoint show"),
+        ("[checkpoint]\nbound = '1s'\n", "[checkpoint] bound: expected a flag of checkpoint"),
+        ("[checkpoint]\nshow = 3\n", "expected a table [checkpoint.show]"),
+        ("checkpoint = 3\n", "expected a table [checkpoint]"),
+        ("[run]\nbound = ['1s', '2s']\n", "[run] bound: expected one value"),
+        ("[checkpoint.get]\nout = 'x'\n", "[checkpoint] get: expected a flag of checkpoint"),
     ],
 )
 def test_a_file_that_is_wrong_anywhere_is_refused(
@@ -268,7 +268,7 @@ def test_a_file_that_is_wrong_anywhere_is_refused(
 ) -> None:
     file = tmp_path / "settings.toml"
     file.write_text(content)
-    assert moneystate(monkeypatch, "state", "status", "--config", str(file)) == 2
+    assert moneystate(monkeypatch, "checkpoint", "show", "--config", str(file)) == 2
     error = capfd.readouterr().err
     assert error.startswith(f"error: --config {file}: ")
     assert told in error
@@ -276,7 +276,8 @@ def test_a_file_that_is_wrong_anywhere_is_refused(
 
 
 JOB = ("--checkpoint", "c", "--bootstrap-servers", "h:1")
-SERVE = ("serve", "--data", "d", "--bootstrap-servers", "h:1")
+SERVE = ("serve", "--service", "enrichment", "--data", "d", "--bootstrap-servers", "h:1")
+BOOTSTRAP = ("bootstrap", "--service", "stock", "--from", "kafka", "--out", "o")
 HOST = "host: expected HOST:PORT"
 
 
@@ -284,22 +285,22 @@ HOST = "host: expected HOST:PORT"
     ("arguments", "told"),
     [
         (("run", "s", *JOB, "--source-tasks", "0"), "--source-tasks 0: expected a whole number, at least 1, found"),
-        (("bootstrap", "--from", "kafka", "--out", "o", "--source-tasks", "0"), "--source-tasks 0: expected"),
+        ((*BOOTSTRAP, "--source-tasks", "0"), "--source-tasks 0: expected"),
         (("run", "s", "--checkpoint", "c", "--bootstrap-servers", "host"), f"--bootstrap-servers {HOST}"),
         (("run", "s", "--checkpoint", "c", "--bootstrap-servers", "a:1,host"), f"--bootstrap-servers {HOST}"),
-        (("state", "status", "--address", "host"), "--address host: expected HOST:PORT"),
+        (("ask", "stock", "status", "--address", "host"), "--address host: expected HOST:PORT"),
         ((*SERVE, "--listen", "8484"), "--listen 8484: expected HOST:PORT"),
-        (("enrich", *JOB, "--topic-partitions", "0"), "--topic-partitions 0: expected a whole number, at least 1"),
-        (("enrich", *JOB, "--idle-timeout", "30"), "--idle-timeout 30: expected a number and a unit"),
-        (("enrich", *JOB, "--session-lookup", "http"), "--session-lookup http: expected one of none, topic"),
+        (("run", "s", *JOB, "--topic-partitions", "0"), "--topic-partitions 0: expected a whole number, at least 1"),
+        (("run", "enrichment", *JOB, "--idle-timeout", "30"), "--idle-timeout 30: expected a number and a unit"),
+        (("run", "enrichment", *JOB, "--session-lookup", "http"), "--session-lookup: expected one of none, topic"),
         ((*SERVE, "--workers", "65"), "expected a whole number from 1 to 64"),
         (("kafka", "start", "--port", "70000"), "--port 70000: expected a whole number from 0 to 65535"),
         (("fake-session-service", "--error-rate", "2"), "--error-rate 2: expected a number from 0 to 1"),
-        (("enrich", "--checkpoint", "c"), "expected --bootstrap-servers HOST:PORT,..., found nothing. Do: give the "
+        (("run", "s", "--checkpoint", "c"), "expected --bootstrap-servers HOST:PORT,..., found nothing. Do: give the "
          "flag, set MONEYSTATE_BOOTSTRAP_SERVERS, or put bootstrap-servers into the file of --config."),
         (("check",), "moneystate check: expected MODULE:SERVICE, found nothing."),
-        (("state", "users", "--limit", "0"), "--limit 0: expected a whole number, at least 1"),
-        (("state", "status", "--nonsense"), "Do: see moneystate state status --help."),
+        (("ask", "stock", "schema", "--limit", "0"), "--limit 0: expected a whole number, at least 1"),
+        (("checkpoint", "show", "--nonsense"), "Do: see moneystate checkpoint show --help."),
     ],
     ids=lambda part: " ".join(part) if isinstance(part, tuple) else "",
 )  # fmt: skip
@@ -321,7 +322,7 @@ def test_a_variable_that_nothing_reads_is_a_warning_that_names_the_closest_one(
     monkeypatch.setenv("MONEYSTATE_OWN_NOTE", "x")
     for known in (*OF_THE_PROGRAM, "MONEYSTATE_KAFKA_PORT", "MONEYSTATE_OUT", "MONEYSTATE_CONFIG"):
         monkeypatch.setenv(known, "1")
-    assert moneystate(monkeypatch, "state", "status", "--help") == 0
+    assert moneystate(monkeypatch, "checkpoint", "show", "--help") == 0
     nothing, prefix = capfd.readouterr().err.splitlines()
     assert nothing.startswith("warning: MONEYSTATE_OWN_NOTE: expected the variable of a flag, found none")
     assert nothing.endswith("Do: see --help of the command, or unset it.")

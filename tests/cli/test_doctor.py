@@ -21,17 +21,17 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from moneystate.cli import main
 from moneystate.devbroker.java import find_java
+from moneystate.job import diagnosis
+from moneystate.job.diagnosis import MIB, judged_room
 from moneystate.job.run_options import RunOptions
 from moneystate.kafka import client
 from moneystate.kafka import findings as of_kafka
 from moneystate.kafka.findings import HANGING, clock_findings, duration
 from moneystate.kafka.offsets import high_watermarks
 from moneystate.kafka.topics import partition_counts
-from moneystate.spark import diagnosis
-from moneystate.spark.diagnosis import MIB, judged_room
+from moneystate.runtime import job as runtime_job
 from moneystate.spark.job import Job
-from services.enrichment import job as enrichment
-from services.enrichment.rules import Rules
+from tests.enrichment.jobs import Rules, enrichment_job
 from tests.kafka.logs import Cluster
 
 WITHIN_S = 90.0
@@ -48,7 +48,7 @@ def prepared(cluster: Cluster, tmp_path: Path) -> Path:
     options = RunOptions(
         cluster.bootstrap_servers, str(tmp_path / "checkpoint"), topic_prefix=cluster.prefix, partitions=2, key_groups=4
     )
-    job = Job(enrichment.enrichment_job(Rules()), options, lambda progress: None)
+    job = Job(enrichment_job(Rules()), options, lambda progress: None)
     job.prepare()
     job.close()
     return tmp_path / "checkpoint"
@@ -160,7 +160,7 @@ def test_an_input_that_is_compacted_is_found(cluster: Cluster, doctor: Doctor) -
 
 
 def test_a_program_that_has_changed_is_found(prepared: Path, doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(enrichment, "LOGIC_VERSION", 4)
+    monkeypatch.setattr(runtime_job, "LOGIC_VERSION", runtime_job.LOGIC_VERSION + 1)
     code, findings = doctor()
     assert (code, not_ok(findings)) == (0, {"program logic": "warning"})
 
@@ -194,13 +194,13 @@ def verification(cluster: Cluster, value: str) -> Iterator[None]:
 def test_a_transaction_that_nobody_ends_is_found(
     cluster: Cluster, prepared: Path, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    producer = cluster.producer(**{"transactional.id": f"{cluster.prefix}-1"})
+    producer = cluster.producer(**{"transactional.id": f"{cluster.prefix}money-enrichment-1"})
     producer.init_transactions(WITHIN_S)
     producer.begin_transaction()
     producer.produce(cluster.prefix + OUT, b"x")
     producer.flush(WITHIN_S)
     monkeypatch.setattr(of_kafka, "STALE_S", -60.0)
-    assert not_ok(doctor()[1]) == {f"transaction {cluster.prefix}-1": "warning"}
+    assert not_ok(doctor()[1]) == {f"transaction {cluster.prefix}money-enrichment-1": "warning"}
     producer.abort_transaction(WITHIN_S)
 
 
@@ -212,13 +212,12 @@ def test_without_a_broker_the_rest_is_still_checked(doctor: Doctor, monkeypatch:
 
 
 def test_rules_are_flags_of_their_service(cluster: Cluster, prepared: Path, doctor: Doctor, tmp_path: Path) -> None:
-    """The file's table is that of the service's own command."""
     alter_topic(cluster, "user-events", retention_ms="172800000")
     about = f"topic {cluster.prefix}user-events"
     assert not_ok(doctor("--session-ttl", "2d")[1]) == {}
     assert not_ok(doctor("--session-ttl", "3d")[1]) == {about: "warning"}
     file = tmp_path / "settings.toml"
-    file.write_text("[enrich]\nsession-ttl = '3d'\n[run]\nbound = '1s'\n")
+    file.write_text("[enrichment]\nsession-ttl = '3d'\n[run]\nbound = '1s'\n")
     assert not_ok(doctor("--config", str(file))[1]) == {about: "warning"}
     cluster.create("orders", retention_ms="7200000")
     new = ("--checkpoint", str(tmp_path / "new"))

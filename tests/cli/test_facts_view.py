@@ -11,11 +11,9 @@ from examples.orders.orders import OrderPlaced
 from moneystate.cli.facts_view import as_json, print_differences
 from moneystate.ports.state import Fact
 from moneystate.runtime.state_model import ServiceState
-from moneystate.savepoint.compare import Difference, compare_facts
+from moneystate.savepoint.compare import compare_facts
 from moneystate.testing import Bench
-from services.enrichment.state_model import STATE as ENRICHMENT
 from tests.api.handover import stored
-from tests.reference.codec import encode
 
 STATE = ServiceState("examples.orders.orders:service")
 
@@ -53,22 +51,3 @@ def test_a_buffered_event_is_shown_as_its_record() -> None:
     view = STATE.fact_view("buffered", (1_000, event))
     assert view is not None
     assert (view["event"]["orderId"], view["event"]["cents"]) == ("a", 7)
-
-
-def test_facts_of_the_enrichment_have_names_too() -> None:
-    first = Difference("info", b"ann", (), (1999, b"ES"), (1999, b"PT"))
-    other = Difference("session", b"ann", (b"s1",), None, (1_700_000_000_000, b"PT"))
-    written = io.StringIO()
-    print_differences(Console(file=written, soft_wrap=True, highlight=False), ENRICHMENT, [first, other], "a", "b")
-    assert written.getvalue().splitlines() == [
-        "key ann",
-        "  info: country ES in a, PT in b",
-        '  session s1: only in b: {"expires": "2023-11-14T22:13:20.000Z", "country": "PT"}',
-    ]
-
-
-def test_a_buffered_event_of_the_enrichment_is_shown_as_its_record() -> None:
-    event = encode("Heartbeat", {"processedAt": 1_700_000_000_000})
-    view = ENRICHMENT.fact_view("buffered", (1_700_000_000_000, event))
-    assert view is not None
-    assert view["event"]["type"] == "Heartbeat"

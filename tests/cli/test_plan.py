@@ -18,7 +18,7 @@ from moneystate.engine.marker import Marker, marker_key
 from moneystate.engine.plan import PartitionPlan, Plan
 from moneystate.errors import CheckpointError, ConfigError, MoneystateError, RulesError
 from moneystate.job.checkpoint import Checkpoint
-from moneystate.job.deployment import Change, changes
+from moneystate.job.deployment import JobChange, changes
 from moneystate.job.initial import check_fits
 from moneystate.job.startup import check_existing, other_code, settings_of, written_part
 from moneystate.job.state_checks import check_readable
@@ -225,9 +225,12 @@ def test_a_start_that_would_change_something_else_is_refused(planned: Plans, tmp
 
 
 def test_a_job_is_started_again_by_the_file_that_approved_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    wait, grace = Change("rule", "wait_ms", 1, 2, "from the next batch on"), Change("rule", "grace_ms", 1, 2, "")
+    wait, grace = (
+        JobChange("rule", "wait_ms", 1, 2, "from the next batch on"),
+        JobChange("rule", "grace_ms", 1, 2, ""),
+    )
     approved = tmp_path / "plan.json"
-    left: dict[str, list[Change]] = {"orders": [wait, grace]}
+    left: dict[str, list[JobChange]] = {"orders": [wait, grace]}
     monkeypatch.setattr("moneystate.cli.plan._planned", lambda prepared: left)
     approved.write_text(json.dumps({"orders": [wait._asdict(), grace._asdict()]}))
     check_approved(approved, [])

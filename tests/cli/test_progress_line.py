@@ -10,8 +10,7 @@ from moneystate.engine.deadletter import COUNT_PREFIX
 from moneystate.job.progress import BatchProgress
 from moneystate.ports.service import JobSpec
 from moneystate.runtime.job import plain_service
-from services.enrichment.job import enrichment_job
-from services.enrichment.rules import Rules
+from tests.enrichment.jobs import Rules, enrichment_job
 
 COUNTS = {"late": 2, "moved": 7, f"{COUNT_PREFIX}malformed": 3, "split": 1_007, "none": 0, "a": 1, "b": 1, "c": 1}
 
@@ -45,7 +44,7 @@ def test_a_services_own_counters_follow_the_largest_first() -> None:
 
 
 def test_the_enrichment_shows_its_own() -> None:
-    wanted = ["buffered 4", "waiting 1", "looking_up 0", "late 2", "duplicates 0", "dead letters 0"]
+    wanted = ["buffered 4", "looking_up 0", "late 2", "duplicates 0", "dead letters 0", "waiting 1"]
     assert shown(enrichment_job(Rules()), {"waiting": 1, "late": 2}) == wanted
 
 

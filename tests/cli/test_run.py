@@ -211,7 +211,7 @@ def test_the_file_of_the_program_has_the_tables_of_services_too(
     assert (job.spec.rules["wait_ms"], job.spec.bound_ms) == (30_000, 3_000)
 
 
-@pytest.mark.parametrize("command", ["ask", "check", "schemas", "serve", "state", "verify-replay"])
+@pytest.mark.parametrize("command", ["ask", "check", "schemas", "serve", "verify-replay"])
 def test_other_commands_of_services_leave_their_tables_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str
 ) -> None:

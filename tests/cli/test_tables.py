@@ -10,7 +10,7 @@ from rich.console import Console
 from moneystate.cli.facts_view import field_text, print_differences
 from moneystate.cli.tables import print_table
 from moneystate.savepoint.compare import Difference
-from services.enrichment.state_model import STATE
+from tests.enrichment.jobs import STATE
 
 ID = "6f1c2d3e-" * 9
 ROWS = [[ID, "12"], ["b", "3"]]

@@ -83,8 +83,8 @@ def test_an_alert_says_since_when_and_the_most_severe_is_first() -> None:
     *_, last = firing(World(batch_ends=False).live(MINUTES))
     assert [alert.severity for alert in last] == ["critical", "critical", "warning"]
     hangs = next(alert for alert in last if alert.name == "MoneystateBatchHangs")
-    assert (hangs.service, hangs.since_ms) == ("moneystate-enrich", 7 * 60_000)
-    assert hangs.summary.startswith("A batch of moneystate-enrich has run for ")
+    assert (hangs.service, hangs.since_ms) == ("money-enrichment", 7 * 60_000)
+    assert hangs.summary.startswith("A batch of money-enrichment has run for ")
 
 
 def test_a_quantile_is_that_of_prometheus() -> None:

@@ -54,8 +54,8 @@ def test_all_twelve_promises_are_held_and_nothing_is_left_over(folder: Path) -> 
     rows = re.findall(r"^ +(\d+)   .* (held|BROKEN) *$", done.stdout, re.MULTILINE)
     assert rows == [(str(step), "held") for step in range(1, 13)]
     assert "All 12 steps held" in done.stdout
-    assert len(re.findall(r"^\$ moneystate state ", done.stdout, re.MULTILINE)) == 6
-    assert len(re.findall(r"^put out as +money-enriched-events", done.stdout, re.MULTILINE)) == 2
+    assert len(re.findall(r"^\$ moneystate ask enrichment ", done.stdout, re.MULTILINE)) == 6
+    assert '{"birthYear": "1978"' in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert "starting Kafka" in done.stderr
     assert "rdkafka" not in done.stderr

@@ -12,12 +12,12 @@ from services.enrichment.demo import questions
 
 def test_a_question_that_takes_too_long_is_one_line_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(questions, "COMMAND_S", 0.01)  # no command starts that fast
-    with pytest.raises(JobError, match=r"moneystate state status: expected an answer within .* Do: ") as refused:
+    with pytest.raises(JobError, match=r"ask enrichment status: expected an answer within .* Do: ") as refused:
         questions._answer(("status",), "127.0.0.1:1", os.environ)
     assert "\n" not in str(refused.value)
 
 
 def test_a_question_that_fails_is_one_line() -> None:
-    with pytest.raises(JobError, match=r"moneystate state get: expected an answer, found .* Do: ") as refused:
+    with pytest.raises(JobError, match=r"moneystate ask enrichment get: expected an answer, found .* Do: ") as refused:
         questions._answer(("get",), "127.0.0.1:1", os.environ)
     assert "\n" not in str(refused.value)

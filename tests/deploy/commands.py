@@ -13,6 +13,8 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from moneystate.cli import main, usage_errors, variables
+from moneystate.cli.rule_flags import parted, rules_by_service
+from moneystate.cli.service_jobs import services_of
 from moneystate.errors import ConfigError
 from moneystate.monitoring import LIVE, READY
 from tests.deploy.rendered import VARIABLE, Object, Pod, environment, expanded, pods, read
@@ -20,7 +22,7 @@ from tests.deploy.rendered import VARIABLE, Object, Pod, environment, expanded, 
 ROOT: Any = typer.main.get_command(main.app)
 CONFIG = "MONEYSTATE_CONFIG"
 PROBES = {"startupProbe": LIVE, "livenessProbe": LIVE, "readinessProbe": READY}
-LEAST_GRACE_S = {"enrich": 61, "lookup-worker": 21}  # docs/deploy.md says why
+LEAST_GRACE_S = {"run": 61, "lookup-worker": 21}  # docs/deploy.md says why
 
 
 class Refused(Exception):
@@ -28,7 +30,7 @@ class Refused(Exception):
 
 
 def parsed(pod: Pod, objects: list[Object], folder: Path) -> dict[str, Any]:
-    """The values of the command's flags. Raises Refused."""
+    """The values of the command's flags. Raises Refused, also for what its service does not have."""
     given = environment(pod)
     words = [expanded(word, given) for word in pod.words]
     unknown = [word for word in words if VARIABLE.search(word)]
@@ -57,6 +59,8 @@ def _parsed(words: list[str]) -> dict[str, Any]:
         left = [*context._protected_args, *context.args]
         name, command, left = command.resolve_command(context, left)
         context = command.make_context(name, left, parent=context)
+    given = parted(context.params.get("words") or [context.params["service"]])
+    rules_by_service(services_of(context, given.services), given.rules)
     return {name: value for name, value in context.params.items() if name != "config"}
 
 

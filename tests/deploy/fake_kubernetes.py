@@ -19,7 +19,7 @@ from tests.job.spark_cluster import UP_S, environment
 from tests.job.warm import ROOT
 from tests.processes import kill_with_children
 
-NAMESPACE, DRIVER = "payments", "enrich-0"
+NAMESPACE, DRIVER = "payments", "enrichment-0"
 FIELDS = {"status.podIP": "127.0.0.1", "spec.nodeName": "node-1"}
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 

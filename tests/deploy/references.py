@@ -75,11 +75,11 @@ class Application(NamedTuple):
 def application(objects: list[Object], folder: Path) -> Application:
     """Raises Refused."""
     by_name = {pod.name: pod for pod in pods(objects)}
-    driver = by_name["enrich"]
+    driver = by_name["enrichment"]
     for one in objects:
         if one["kind"] == SPARK:
             its = one["spec"]
-            return Application(driver, by_name["enrich, executor"], {its["image"]}, _settings_of_roles(its))
+            return Application(driver, by_name["enrichment, executor"], {its["image"]}, _settings_of_roles(its))
     settings = dict(text.split("=", 1) for text in parsed(driver, objects, folder)["spark_config"])
     if read(driver, objects, settings.get(TEMPLATE, "")) is None:
         raise Refused(f"{TEMPLATE}: no ConfigMap has the file {settings.get(TEMPLATE)}")

@@ -56,7 +56,7 @@ def pods(objects: list[Object]) -> Iterator[Pod]:
         if one["kind"] in WITH_PODS:
             yield _pod(name, spec["template"])
         elif one["kind"] == SPARK:
-            yield _pod(name, spec["driver"]["template"], ["enrich", *spec.get("arguments", [])])
+            yield _pod(name, spec["driver"]["template"], spec.get("arguments", []))
             yield _pod(f"{name}, executor", spec["executor"]["template"])
         elif one["kind"] == "ConfigMap" and EXECUTOR in one["data"]:
             yield _pod(f"{name}, {EXECUTOR}", yaml.safe_load(one["data"][EXECUTOR]))

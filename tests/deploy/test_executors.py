@@ -30,7 +30,7 @@ def test_the_job_runs_on_executors_that_the_manifests_describe(
 ) -> None:
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)  # a local session of another test sets it for this process
     objects = rendered("job")
-    (driver,) = [pod for pod in pods(objects) if pod.name == "enrich"]
+    (driver,) = [pod for pod in pods(objects) if pod.name == "enrichment"]
     of_spark = dict(text.split("=", 1) for text in parsed(driver, objects, tmp_path)["spark_config"])
     flags = [f"--spark-config={name}={value}" for name, value in {**of_spark, **HERE}.items()]
     setup.create_inputs()

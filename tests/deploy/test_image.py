@@ -10,6 +10,7 @@ import sys
 import tomllib
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
@@ -29,7 +30,7 @@ VARIABLES = {
     "SPARK_APPLICATION_ID": "spark-1",
     "SPARK_EXECUTOR_POD_IP": "10.0.0.3",
     "SPARK_RESOURCE_PROFILE_ID": "0",
-    "SPARK_EXECUTOR_POD_NAME": "enrich-exec-3",
+    "SPARK_EXECUTOR_POD_NAME": "enrichment-exec-3",
     "SPARK_EXECUTOR_MEMORY": "1g",
     "SPARK_DRIVER_BIND_ADDRESS": "10.0.0.1",
 }
@@ -127,6 +128,12 @@ def test_what_it_copies_makes_the_whole_wheel(tmp_path: Path) -> None:
     assert {re.sub("^avro/", "moneystate/_avro/", name) for name in ours} <= names
 
 
+def main_file(application: Any) -> Path:
+    """The source of the file that the SparkApplication runs."""
+    _, _, name = application["mainApplicationFile"].partition("/site-packages/")
+    return ROOT / str(name)
+
+
 def test_versions_and_places_are_those_of_the_project() -> None:
     text = DOCKERFILE.read_text()
     (python,) = set(re.findall(r"^FROM python:([\d.]+)-slim", text, re.MULTILINE))
@@ -139,8 +146,25 @@ def test_versions_and_places_are_those_of_the_project() -> None:
     (application,) = [one for one in rendered("operator") if one["kind"] == SPARK]
     its = application["spec"]
     assert (its["sparkVersion"], its["image"]) == (pyspark.__version__, image)
-    main = its["mainApplicationFile"].removeprefix(f"local://{SITE.format(python)}/")
-    assert (ROOT / main).is_file()
+    assert its["mainApplicationFile"].startswith(f"local://{SITE.format(python)}/")
+    assert main_file(its).is_file()
+
+
+def test_the_main_file_runs_the_service_as_spark_starts_it(tmp_path: Path) -> None:
+    """As a file: Python then looks for modules beside it first, where none may hide a package."""
+    (application,) = [one for one in rendered("operator") if one["kind"] == SPARK]
+    its = application["spec"]
+    flags = ["--bootstrap-servers=127.0.0.1:9", f"--checkpoint={tmp_path / 'new'}", "--session-lookup=other"]
+    done = subprocess.run(
+        [sys.executable, main_file(its), *its["arguments"], *flags],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert "--session-lookup: expected one of" in done.stderr
 
 
 def test_pods_run_as_the_image_s_user() -> None:

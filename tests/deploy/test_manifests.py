@@ -38,14 +38,14 @@ def problems(objects: list[Object], folder: Path) -> Iterator[str]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_manifests_have_no_problem(kind: str, trees: dict[str, list[Object]], tmp_path: Path) -> None:
     assert list(problems(trees[kind], tmp_path)) == []
-    assert {pod.words[0] for pod in pods(trees[kind]) if pod.words} == {"enrich", "serve", "lookup-worker"}
+    assert {pod.words[0] for pod in pods(trees[kind]) if pod.words} == {"run", "serve", "lookup-worker"}
 
 
 def test_the_example_changes_what_it_says(trees: dict[str, list[Object]], tmp_path: Path) -> None:
     objects = trees["example"]
     assert {one["metadata"]["namespace"] for one in objects} == {"payments"}
     assert {pod.container.get("image") for pod in pods(objects)} == {"images.example.com/moneystate:0.1.0", None}
-    (job,) = [pod for pod in pods(objects) if pod.name == "enrich"]
+    (job,) = [pod for pod in pods(objects) if pod.name == "enrichment"]
     assert parsed(job, objects, tmp_path)["schema_registry"] == "http://schemas.example.com"
 
 
@@ -78,12 +78,12 @@ def by(objects: list[Object], kind: str, name: str) -> Any:
     return only
 
 
-def spec(objects: list[Object], name: str = "enrich") -> Any:
-    return by(objects, "StatefulSet", name)["spec"]["template"]["spec"]
+def spec(objects: list[Object], name: str = "enrichment", kind: str = "StatefulSet") -> Any:
+    return by(objects, kind, name)["spec"]["template"]["spec"]
 
 
-def container(objects: list[Object], name: str = "enrich") -> Any:
-    return spec(objects, name)["containers"][0]
+def container(objects: list[Object], name: str = "enrichment", kind: str = "StatefulSet") -> Any:
+    return spec(objects, name, kind)["containers"][0]
 
 
 def argument(objects: list[Object], old: str, new: str) -> None:
@@ -105,7 +105,7 @@ def executor(objects: list[Object], old: str, new: str) -> None:
 
 
 def driver(objects: list[Object]) -> Any:
-    return by(objects, "SparkApplication", "enrich")["spec"]["driver"]
+    return by(objects, "SparkApplication", "enrichment")["spec"]["driver"]
 
 
 Break = Callable[[list[Object]], Any]
@@ -118,26 +118,28 @@ BROKEN: list[tuple[str, Break, str]] = [
     # the operator's, and Kubernetes' for the pods in it
     ("operator", lambda o: driver(o).update(memoryOverHead="1g"), "'memoryOverHead' was unexpected"),
     ("operator", lambda o: driver(o).update(cores="1"), "driver.cores: '1' is not of type 'integer'"),
-    ("operator", lambda o: driver(o)["template"]["spec"].update(volume=[]), "PodTemplate enrich, driver: "),
+    ("operator", lambda o: driver(o)["template"]["spec"].update(volume=[]), "PodTemplate enrichment, driver: "),
     # names
     ("job", lambda o: spec(o).update(serviceAccountName="other"), "there is no ServiceAccount other"),
     ("job", lambda o: by(o, "PersistentVolumeClaim", "ch")["metadata"].update(name="x"), "PersistentVolumeClaim ch"),
     ("operator", lambda o: by(o, "ConfigMap", "m")["metadata"].update(name="m"), "there is no ConfigMap moneystate-"),
     ("job", lambda o: by(o, "Service", "replica")["spec"]["selector"].update(app="x"), "expected one kind of pod"),
-    ("job", lambda o: by(o, "Service", "enrich")["spec"]["ports"][0].update(port=1), "enrich has no port metrics 1"),
+    ("job", lambda o: by(o, "Service", "enrichment")["spec"]["ports"][0].update(port=1), "has no port metrics 1"),
     ("job", lambda o: spec(o).pop("enableServiceLinks"), "expected enableServiceLinks: false"),
     ("job", lambda o: executor(o, "runAsNonRoot: true", "runAsNonRoot: false"), "expected runAsNonRoot"),
     # the command line
-    ("job", lambda o: argument(o, "enrich", "enrichment"), "enrichment"),
+    ("job", lambda o: argument(o, "run", "enrich"), "enrich"),
+    ("job", lambda o: argument(o, "enrichment", "enrich"), "enrich: expected MODULE:SERVICE"),
+    ("job", lambda o: container(o, "lookup", "Deployment")["args"].pop(), "SERVICE"),
     ("job", lambda o: argument(o, "--master", "--marster"), "--marster"),
     ("job", lambda o: argument(o, "$(POD_NAME)", "$(POD)"), "the container has no such variable"),
     ("job", lambda o: container(o, "replica")["args"].append("--workers=65"), "--workers"),
     ("job", lambda o: container(o)["env"].append({"name": "MONEYSTATE_BOUNDS", "value": "1s"}), "MONEYSTATE_BOUNDS"),
     ("job", lambda o: container(o)["env"].pop(0), "expected --checkpoint"),
     # its file
-    ("job", lambda o: config(o, "metrics-port", "metric-port"), "[enrich] metric-port: expected a flag"),
+    ("job", lambda o: config(o, "metrics-port", "metric-port"), "[run] metric-port: expected a flag"),
     ("job", lambda o: config(o, "[serve]", "[server]"), "'server'"),
-    ("job", lambda o: config(o, '"topic"', '"http"'), "session-lookup"),
+    ("job", lambda o: config(o, '"topic"', '"http"'), "session_lookup: expected one of"),
     ("job", lambda o: container(o)["env"][0].update(value="/etc/moneystate/x.toml"), "no ConfigMap has the file"),
     # what probes and clients reach
     ("job", lambda o: container(o)["readinessProbe"]["httpGet"].update(path="/livez"), "expected the path /readyz"),

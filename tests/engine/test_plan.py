@@ -267,13 +267,6 @@ def test_a_rewrite_stands_in_the_plan_and_only_there() -> None:
     assert from_offset(rewriting.to_offset()) == rewriting
 
 
-def test_an_older_program_may_start_only_once_the_last_share_has_run() -> None:
-    """A plan stands in the offset log before its batch runs: the closing batch rewrites nothing."""
-    versions = [replace(PLAN, rewrite=Rewrite(share, 3, 1)).to_offset()["stateVersion"] for share in range(4)]
-    assert versions == [STATE_VERSION, STATE_VERSION, STATE_VERSION, 1]
-    assert not any(Rewrite(3, 3, 1).takes(g) for g in range(10))
-
-
 def test_shares_follow_one_another_and_begin_anew_for_another_version() -> None:
     after_the_second = replace(PLAN, rewrite=Rewrite(1, 4, 2))
     assert next_share(after_the_second, 4, 2) == 2

@@ -78,7 +78,7 @@ class Tiny:
         self.touched: set[bytes] = set()
         return [None if item[1] == TIMER_RANK else _amount(item) for item in items]
 
-    def rewrite(self, entries: Iterator[tuple[bytes, bytes]], version: int) -> list[Change]:
+    def rewrite(self, entries: Iterator[tuple[bytes, bytes]]) -> list[Change]:
         return []
 
     def process_unordered(self, record: UnorderedRecord, effects: Effects) -> None:

@@ -16,10 +16,8 @@ from typing import Any
 from moneystate.bootstrap.options import BootstrapOptions
 from moneystate.engine.items import Item
 from moneystate.job.run_options import RunOptions
-from moneystate.ports.replica import Entries
 from moneystate.ports.service import JobSpec
 from moneystate.ports.state import ENGINE_SCHEMAS, USERS, Fact, Field, Pair, Row, Versions
-from moneystate.replica.rows import BY_USER, escape
 from moneystate.savepoint.rescale import rescale
 from moneystate.spark.job import Job
 from state_tools.offline import open_state
@@ -34,7 +32,7 @@ class TinyState:
     kinds = KIND
     topics: Mapping[int, str] = {t.code: t.name for t in INPUTS}
     titles: Mapping[str, str] = {}
-    versions = Versions({2: list(ENGINE_SCHEMAS)})
+    versions = Versions(ENGINE_SCHEMAS)
 
     def owner_of(self, key: bytes) -> bytes | None:
         return key[1:] if key.startswith(KIND) else None
@@ -62,44 +60,6 @@ class TinyState:
 
 
 STATE = TinyState()
-
-
-class TinyReplica:
-    changelog = "tiny-state"
-    trace = None
-    held = proof = b""
-    owners = "window"
-    layout = ""
-    fingerprint = "0" * 16
-
-    def as_run(self, rules: Mapping[str, Any]) -> TinyReplica:
-        return self
-
-    def split(self, key: bytes) -> tuple[bytes, bytes] | None:
-        return (key[1:], b"") if key.startswith(KIND) else None
-
-    def join(self, kind: bytes, owner: bytes, rest: bytes) -> bytes:
-        return kind + owner + rest
-
-    def schema(self, value: bytes) -> tuple[str, int]:
-        return "window", 1
-
-    def index_keys(self, owner: bytes, kind: bytes, rest: bytes, value: bytes) -> set[bytes]:
-        return {BY_USER + owner}
-
-    def order_time(self, value: bytes) -> int:
-        raise AssertionError("nothing is held")
-
-    def forgotten_at(self, value: bytes) -> int:
-        raise AssertionError("nobody is forgotten")
-
-    def view(
-        self, owner: bytes, entries: Entries, watermark_ms: int, rules: Mapping[str, Any]
-    ) -> tuple[int, int] | None:
-        return next((decode_window(value) for _, value in entries.scan(escape(owner) + KIND)), None)
-
-
-REPLICA = TinyReplica()
 
 
 def tiny_job() -> JobSpec:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Sequence
 
 from hypothesis import strategies as st
 
@@ -44,10 +43,10 @@ def simulation(
     )
 
 
-def inputs(records: Iterable[model.LogRecord], codes: Mapping[str, int] = topics.CODES) -> list[Input]:
+def inputs(records: Iterable[model.LogRecord]) -> list[Input]:
     return [
         Input(
-            codes[r.topic], r.partition, r.offset, -1 if r.timestamp_ms is None else r.timestamp_ms,
+            topics.CODES[r.topic], r.partition, r.offset, -1 if r.timestamp_ms is None else r.timestamp_ms,
             r.key, r.value, list(r.headers),
         )
         for r in records
@@ -106,22 +105,11 @@ def cut(records: Sequence[Input], ends: Iterable[int]) -> list[list[Input]]:
     return [*batches, list(records[start:])]
 
 
-class Core(NamedTuple):
-    """One of the two programs that enrich money."""
-
-    simulation: Callable[[model.Rules, Iterable[model.Partition], int], Simulation]
-    leftovers: Callable[[Simulation], dict[str, int]]
-    codes: Mapping[str, int]  # of topics in items
-
-
-DECLARED: Final = Core(simulation, leftovers, topics.CODES)
-
-
-def interleaved(case: Case, seed: int, codes: Mapping[str, int] = topics.CODES) -> list[Input]:
+def interleaved(case: Case, seed: int) -> list[Input]:
     """All records, partitions in their own order and mixed at random, replies anywhere."""
     queues: dict[tuple[int, int], list[Input]] = {}
     known = case.records + (case.replies if case.rules.lookup else [])
-    for record in inputs(known, codes):
+    for record in inputs(known):
         queues.setdefault((record.topic, record.partition), []).append(record)
     rng = random.Random(seed)
     mixed = []
@@ -133,12 +121,10 @@ def interleaved(case: Case, seed: int, codes: Mapping[str, int] = topics.CODES) 
     return mixed
 
 
-def run_case(
-    case: Case, seed: int, ends: list[int], drain: bool, key_groups: int = 4, core: Core = DECLARED
-) -> Simulation:
-    records = interleaved(case, seed, core.codes)
+def run_case(case: Case, seed: int, ends: list[int], drain: bool, key_groups: int = 4) -> Simulation:
+    records = interleaved(case, seed)
     replies = {(r.topic, r.partition) for r in case.replies} if case.rules.lookup else set()
-    sim = core.simulation(case.rules, [*case.partitions, *sorted(replies)], key_groups)
+    sim = simulation(case.rules, [*case.partitions, *sorted(replies)], key_groups)
     batches = cut(records, [end % (len(records) + 1) for end in ends])
     for batch in batches:
         sim.batch(batch)

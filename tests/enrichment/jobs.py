@@ -7,12 +7,13 @@ from typing import Any, Final
 
 from moneystate.ports.service import JobSpec
 from moneystate.runtime.decoder import ServiceDecoder
-from moneystate.runtime.job import plain_job
+from moneystate.runtime.job import plain_job, plain_service
 from tests.enrichment.topics import PLAN
 from tests.reference import model
 
 SERVICE: Final = "services.enrichment.service:service"
 DECODER: Final = ServiceDecoder(PLAN)
+STATE: Final = plain_service(SERVICE).state
 
 
 @dataclass(frozen=True)

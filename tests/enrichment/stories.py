@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.enrichment import topics
-from tests.enrichment.harness import DECLARED, Core, inputs
+from tests.enrichment.harness import inputs, leftovers, simulation
 from tests.reference import codec
 from tests.reference.builder import LogBuilder, ms
 from tests.reference.model import LOOKUP_RESULTS, Rules
@@ -25,18 +25,16 @@ LONG_AFTER = 10_000.0
 class Story(LogBuilder):
     """A log that is played in batches: `play` sends what was appended since the last time."""
 
-    def __init__(self, rules: Rules = RULES, core: Core = DECLARED) -> None:
-        """`core`: the program that the story is told to."""
+    def __init__(self, rules: Rules = RULES) -> None:
         super().__init__()
-        self.core = core
-        self.sim = core.simulation(rules, [*self.partitions, (LOOKUP_RESULTS, 0)], 4)
+        self.sim = simulation(rules, [*self.partitions, (LOOKUP_RESULTS, 0)], 4)
         self.sent = 0
 
     def play(self, until: float | None = None, drain: bool = False) -> None:
         """One batch; with heartbeats, so that all before `until` is processed."""
         if until is not None:
             self.beats(until + 10)
-        self.sim.batch(inputs(self.records[self.sent :], self.core.codes), drain=drain)
+        self.sim.batch(inputs(self.records[self.sent :]), drain=drain)
         self.sent = len(self.records)
 
     def values(self) -> list[dict[str, Any]]:
@@ -60,7 +58,7 @@ class Story(LogBuilder):
 
     def left(self) -> dict[str, int]:
         """What is left in state that is to be removed some day."""
-        return self.core.leftovers(self.sim)
+        return leftovers(self.sim)
 
     def count(self, name: str) -> int:
         return self.sim.counts.get(name, 0)

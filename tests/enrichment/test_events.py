@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from io import BytesIO
 from typing import Any
 
@@ -13,11 +12,9 @@ from hypothesis import strategies as st
 
 from moneystate.engine.items import END_OF_TIME, NO_TIME
 from moneystate.engine.processor import Rejected
-from services.enrichment import events
 from services.enrichment.fast_path import MoneyFastPath
 from tests.budget import examples
 from tests.enrichment import topics
-from tests.enrichment.by_hand import CODES
 from tests.enrichment.jobs import DECODER
 from tests.reference import codec, model
 from tests.reference.builder import MONEY, START_MS
@@ -85,26 +82,15 @@ def mutated(draw: st.DrawFn, names: list[str]) -> bytes:
 
 
 Verdict = tuple[str, int, bytes | None]
-Judge = Callable[[str, bytes], Verdict]
 
 
-def declared_verdict(topic: str, value: bytes) -> Verdict:
+def verdict(topic: str, value: bytes) -> Verdict:
     try:
         _, time, user = DECODER.decode(topics.CODES[topic], value)
     except Rejected as why:
         return (why.reason, 0, None)
     assert not isinstance(user, list)
     return ("taken", time, user)
-
-
-def verdict_by_hand(topic: str, value: bytes) -> Verdict:
-    try:
-        return ("taken", *events.decode(CODES[topic], value))
-    except Rejected as why:
-        return (why.reason, 0, None)
-
-
-JUDGES = pytest.mark.parametrize("verdict", [declared_verdict, verdict_by_hand])
 
 
 def reference_verdict(topic: str, value: bytes) -> Verdict:
@@ -123,17 +109,15 @@ OF_ORDERED_TOPICS = [
 ]
 
 
-@JUDGES
 @SETTINGS
 @given(st.sampled_from(NAMES), mutated(OF_ORDERED_TOPICS))
-def test_decode_gives_the_references_verdict_time_and_user(verdict: Judge, topic: str, value: bytes) -> None:
+def test_decode_gives_the_references_verdict_time_and_user(topic: str, value: bytes) -> None:
     assert verdict(topic, value) == reference_verdict(topic, value)
 
 
-@JUDGES
 @SETTINGS
 @given(st.sampled_from(NAMES), mutated(["SessionLookupCompleted"]))
-def test_decode_gives_the_references_verdict_on_replies(verdict: Judge, topic: str, value: bytes) -> None:
+def test_decode_gives_the_references_verdict_on_replies(topic: str, value: bytes) -> None:
     ours, theirs = verdict(topic, value), reference_verdict(topic, value)
     if theirs[0] in ("taken", "no_event_time", "trailing_bytes") and not NO_TIME < _requested_at(value) < END_OF_TIME:
         assert ours[0] == "malformed"  # no request has such a time; the reference model takes it
@@ -165,10 +149,9 @@ def _requested_at(value: bytes) -> int:
     return int(fields["requestedAt"])
 
 
-@JUDGES
 @SETTINGS
 @given(st.sampled_from(NAMES), mutated(["MoneyEnriched", "SessionLookupRequested"]))
-def test_what_is_no_input_is_a_dead_letter_on_every_topic(verdict: Judge, topic: str, value: bytes) -> None:
+def test_what_is_no_input_is_a_dead_letter_on_every_topic(topic: str, value: bytes) -> None:
     """Its body is not looked at: the reference model has a finer reason where that is damaged, too."""
     ours, theirs = verdict(topic, value)[0], reference_verdict(topic, value)[0]
     assert ours != "taken"
@@ -177,10 +160,9 @@ def test_what_is_no_input_is_a_dead_letter_on_every_topic(verdict: Judge, topic:
         assert (ours, theirs) in {("no_event_time", "malformed"), ("no_event_time", "trailing_bytes")}
 
 
-@JUDGES
 @SETTINGS
 @given(st.sampled_from(NAMES), st.binary(max_size=60))
-def test_any_bytes_have_a_verdict(verdict: Judge, topic: str, value: bytes) -> None:
+def test_any_bytes_have_a_verdict(topic: str, value: bytes) -> None:
     assert verdict(topic, value) == reference_verdict(topic, value)
 
 
@@ -203,34 +185,30 @@ def _long(n: int) -> bytes:
     return out.getvalue()
 
 
-@JUDGES
 @pytest.mark.parametrize("attempts", [2**31, -(2**31) - 1, 2**62])
-def test_an_int_of_more_than_32_bits_is_malformed(verdict: Judge, attempts: int) -> None:
+def test_an_int_of_more_than_32_bits_is_malformed(attempts: int) -> None:
     value = reply_after(attempts)
     assert reference_verdict(LOOKUP_RESULTS, value)[0] == "malformed"
     assert verdict(LOOKUP_RESULTS, value)[0] == "malformed"
 
 
-@JUDGES
 @pytest.mark.parametrize("attempts", [2**31 - 1, -(2**31)])
-def test_an_int_of_32_bits_is_taken(verdict: Judge, attempts: int) -> None:
+def test_an_int_of_32_bits_is_taken(attempts: int) -> None:
     value = reply_after(attempts)
     assert verdict(LOOKUP_RESULTS, value) == reference_verdict(LOOKUP_RESULTS, value)
     assert verdict(LOOKUP_RESULTS, value)[0] == "taken"
 
 
-@JUDGES
 @pytest.mark.parametrize("requested_at", [NO_TIME + 1, model.LAST_TIME_MS + 1, END_OF_TIME - 1])
-def test_a_reply_may_name_a_time_that_no_event_has(verdict: Judge, requested_at: int) -> None:
+def test_a_reply_may_name_a_time_that_no_event_has(requested_at: int) -> None:
     """A request is made at an order time plus the session wait."""
     value = codec.encode("SessionLookupCompleted", REPLY | {"requestedAt": requested_at})
     assert verdict(LOOKUP_RESULTS, value) == ("taken", requested_at, b"u")
     assert reference_verdict(LOOKUP_RESULTS, value) == ("taken", requested_at, b"u")
 
 
-@JUDGES
 @pytest.mark.parametrize("requested_at", [-(2**63), NO_TIME, END_OF_TIME, 2**63 - 1])
-def test_a_reply_to_a_time_that_no_request_can_have_is_malformed(verdict: Judge, requested_at: int) -> None:
+def test_a_reply_to_a_time_that_no_request_can_have_is_malformed(requested_at: int) -> None:
     value = codec.encode("SessionLookupCompleted", REPLY | {"requestedAt": requested_at})
     assert verdict(LOOKUP_RESULTS, value)[0] == "malformed"
 
@@ -269,7 +247,7 @@ def copied(value: bytes) -> bytes | None:
 @example(payment(processedAt=0))
 @example(payment()[:-1] + b"\x02")
 def test_money_that_is_copied_has_the_canonical_bytes_of_its_fields(value: bytes) -> None:
-    if declared_verdict(WALLET_EVENTS, value)[0] != "taken" or codec.TYPE_OF_HEADER[value[:10]] not in MONEY_TYPES:
+    if verdict(WALLET_EVENTS, value)[0] != "taken" or codec.TYPE_OF_HEADER[value[:10]] not in MONEY_TYPES:
         return
     _, fields = codec.decode(value)
     money = copied(value)
@@ -313,5 +291,5 @@ def test_a_padded_number_anywhere_is_not_copied(number: int, session: str | None
     end = codec.read_number(value, pos, 64)[1]
     padded = value[: end - 1] + bytes([value[end - 1] | 0x80, 0x80, 0]) + value[end:]
     assert codec.decode(padded) == codec.decode(value)
-    assert declared_verdict(WALLET_EVENTS, padded) == declared_verdict(WALLET_EVENTS, value)
+    assert verdict(WALLET_EVENTS, padded) == verdict(WALLET_EVENTS, value)
     assert copied(padded) in (None, copied(value))

@@ -28,28 +28,28 @@ def names(story: Story, user: str = "ann") -> list[str]:
     return sorted({place.name for place in places if place is not None})
 
 
-def test_nothing_of_the_user_is_left_but_the_proof(declared: Story) -> None:
-    declared.address("FI", 1)
-    declared.birth("1990", 2)
-    declared.session("s", 3)
-    declared.money("m1", 5, "s")
-    forget(declared, 10)
-    declared.play(30)
-    ((key, stored),) = entries(declared).items()
+def test_nothing_of_the_user_is_left_but_the_proof(story: Story) -> None:
+    story.address("FI", 1)
+    story.birth("1990", 2)
+    story.session("s", 3)
+    story.money("m1", 5, "s")
+    forget(story, 10)
+    story.play(30)
+    ((key, stored),) = entries(story).items()
     proof = decode_entry(topics.PLAN.kinds["forgotten"], stored).value
     assert layout.owner_of(key) == b"ann"
     assert (proof.request_id, proof.requested_by, proof.at) == ("r10", "ops", ms(10))
-    assert declared.count("forgotten") == 1
+    assert story.count("forgotten") == 1
 
 
-def test_the_changelog_gets_the_tombstones_and_the_proof(declared: Story) -> None:
-    declared.address("FI", 1)
-    declared.money("m1", 2, "never")
-    declared.play(15)
-    declared.sim.changes.clear()
-    forget(declared, 17)
-    declared.play(30)
-    changes = dict(declared.sim.changes)
+def test_the_changelog_gets_the_tombstones_and_the_proof(story: Story) -> None:
+    story.address("FI", 1)
+    story.money("m1", 2, "never")
+    story.play(15)
+    story.sim.changes.clear()
+    forget(story, 17)
+    story.play(30)
+    changes = dict(story.sim.changes)
     gone = {layout.place_of(key) for key, value in changes.items() if value is None}
     assert {place.name for place in gone if place is not None} >= {"user", "waiting"}
     remaining = {layout.place_of(key) for key, value in changes.items() if value is not None}
@@ -100,22 +100,22 @@ def test_a_lookup_under_way_gives_the_same_whenever_its_reply_is_read(reply_firs
     assert names(story) == ["forgotten"]
 
 
-def test_a_user_who_comes_again_is_new_and_the_proof_stays(declared: Story) -> None:
-    declared.address("FI", 1)
-    declared.money("m1", 5)
-    forget(declared, 10)
-    declared.money("m1", 12)
-    declared.play(30)
-    assert [(v["userInfo"] is None, v["firstOccurrence"]) for v in declared.values()] == [(False, True), (True, True)]
-    assert names(declared) == ["forgotten", "user", "wallet-events"]
+def test_a_user_who_comes_again_is_new_and_the_proof_stays(story: Story) -> None:
+    story.address("FI", 1)
+    story.money("m1", 5)
+    forget(story, 10)
+    story.money("m1", 12)
+    story.play(30)
+    assert [(v["userInfo"] is None, v["firstOccurrence"]) for v in story.values()] == [(False, True), (True, True)]
+    assert names(story) == ["forgotten", "user", "wallet-events"]
 
 
-def test_others_keep_what_they_have(declared: Story) -> None:
-    declared.address("FI", 1)
-    declared.address("ES", 1, user="bob")
-    forget(declared, 10)
-    declared.play(30)
-    assert names(declared, "bob") == ["user"]
+def test_others_keep_what_they_have(story: Story) -> None:
+    story.address("FI", 1)
+    story.address("ES", 1, user="bob")
+    forget(story, 10)
+    story.play(30)
+    assert names(story, "bob") == ["user"]
 
 
 def test_an_earlier_sweep_of_a_forgotten_user_does_nothing(story: Story) -> None:

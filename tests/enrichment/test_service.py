@@ -42,7 +42,7 @@ def test_its_records_are_those_of_the_schemas() -> None:
 
 
 def payment(user: str, time_ms: int, session: str | None, id: str = "m1", old: bool = False) -> PaymentEvent:
-    return PaymentEvent(id, user, session, time_ms, b"\x01", "EUR", b"", b"", "AAA", "thing", old)
+    return PaymentEvent(id, user, time_ms, b"\x01", "EUR", b"", b"", "AAA", "thing", old, user_session_id=session)
 
 
 def test_money_that_waits_can_be_asked_for_oldest_first() -> None:
@@ -54,6 +54,8 @@ def test_money_that_waits_can_be_asked_for_oldest_first() -> None:
     ]  # fmt: skip
     assert bench.ask(enrichment.oldest_wait) == 1_000
     assert bench.ask(enrichment.pending_of, "ann") == pending[1:]
+    assert bench.ask(enrichment.pending_money, "m1") == [pending[1], pending[0]]
+    assert bench.ask(enrichment.pending_money, "m2") == []
     bench.reply(enrichment.lookups, {"clientCountryCode": "UY"})
     assert bench.ask(enrichment.oldest_wait) == 2_000
     bench.send(UserSessionCreatedEvent("s1", "ann", 4_000, "FI"))
@@ -86,6 +88,11 @@ def test_a_session_is_shown_by_its_id_and_personal_fields_are_marked() -> None:
     bench.send(UserSessionCreatedEvent("s1", "ann", 4_000, "FI"))
     ttl_ms = enrichment.Rules().session_ttl_ms
     assert bench.ask(enrichment.session, "s1") == [KnownSession("s1", "ann", "FI", 4_000 + ttl_ms)]
+    assert bench.ask(enrichment.session, "s2") == []
+    late = UserSessionCreatedEvent("s2", "ann", 4_000, "FI")
+    bench.send(payment("bob", 2_000 + ttl_ms, None), late)
+    assert [s.user_id for s in bench.ask(enrichment.session, "s2")] == ["ann"]
+    bench.send(payment("bob", 5_000 + ttl_ms, None, id="m2"))
     assert bench.ask(enrichment.session, "s2") == []
     kinds = Plan(enrichment.service).kinds
     assert kinds["sessions"].codec.personal == ("country",)
@@ -121,7 +128,7 @@ def test_a_wrong_time_takes_precedence_over_bytes_behind_the_body(topic: str, na
 
 def test_a_number_of_more_than_32_bits_is_not_written_as_int() -> None:
     codec = Plan(enrichment.service).lookups[enrichment.lookups].reply
-    reply = SessionLookupCompleted("m", "u", "s", 0, "FAILED", None, 2**31, 0)
+    reply = SessionLookupCompleted("m", "u", "s", 0, "FAILED", 2**31, 0)
     with pytest.raises(StepError, match="at most 32 bits"):
         codec.encode(reply)
     assert codec.decode(codec.encode(dataclasses.replace(reply, attempts=2**31 - 1))).attempts == 2**31 - 1

@@ -15,11 +15,13 @@ from moneystate.engine.processor import InputTopic, Rejected
 from moneystate.kafka import convert
 from moneystate.kafka.formats import SchemaSet, Undecodable
 from moneystate.kafka.formats.versions import AnyVersion
+from moneystate.records.schema import fingerprint_of, schema_of
 from moneystate.runtime.folders import avro_root
-from moneystate.schemas.tree import RELEASED, release, tree_of
+from moneystate.runtime.job import topic_records
+from moneystate.schemas.tree import RELEASED, is_state, release, tree_of
 from moneystate.schemas.tree import read_folder as read
-from services.enrichment import events, topics
-from services.enrichment.job import DECODER
+from tests.enrichment import topics
+from tests.enrichment.jobs import DECODER
 from tests.evolution.avro_bytes import encode, parsed
 from tests.reference import codec
 
@@ -52,10 +54,10 @@ def in_version(avro: Path, number: int, event: dict[str, Any]) -> bytes:
     return MAGIC + bytes.fromhex(version.fingerprint) + encode(schema, names, event)
 
 
-def test_the_core_reads_the_current_version_of_each_type() -> None:
+def test_the_enrichment_declares_the_current_version_of_each_type() -> None:
     tree = tree_of(read(avro_root()))
-    current = {tree.current_version(name).fingerprint for name in tree.versions if name[:6] in ("events", "lookup")}
-    assert {header[len(MAGIC) :].hex() for header in [*events.TYPES, *events.NO_INPUT]} >= current
+    current = {tree.current_version(name).fingerprint for name in tree.versions if not is_state(name)}
+    assert {fingerprint_of(schema_of(record)) for record in topic_records(topics.PLAN).values()} >= current
 
 
 def test_a_producer_that_is_ahead_is_read_as_the_current_version(avro: Path) -> None:
@@ -106,7 +108,7 @@ def test_it_travels_to_tasks(avro: Path) -> None:
 def test_plain_topics_are_converted_only_where_there_is_more_than_one_version(
     avro: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    inputs: list[InputTopic] = topics.INPUTS
+    inputs: list[InputTopic] = topics.PLAN.input_topics()
     assert convert.converters({}, inputs, None) == {}
     monkeypatch.setattr(convert, "avro_root", lambda: avro)
     monkeypatch.setattr(convert, "_schemas", lambda _: SchemaSet.load(avro))

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from moneystate.engine.items import NO_TIME
-from moneystate.engine.plan import STATE_VERSION
 from moneystate.engine.state import MemoryState
 from moneystate.errors import ConfigError, ServiceError
 from moneystate.runtime.folders import folder_of
@@ -233,12 +232,12 @@ def test_an_upgrade_rewrites_what_is_old_and_tells_it_from_what_is_not(shop: Sho
     release_service(SERVICE)
     shop.write(V2)
     versions = plain_service(SERVICE).state.versions
-    rewritten = ServiceProcessor(plan_of(SERVICE)).rewrite(iter(before.items()), STATE_VERSION)
+    rewritten = ServiceProcessor(plan_of(SERVICE)).rewrite(iter(before.items()))
     old = {key: value for key, value in before.items() if value[:10] in versions.up}
     assert len(old) == 2
     assert dict(rewritten) == {key: versions.up[value[:10]](value) for key, value in old.items()}
     again = {key: value for key, value in rewritten if value is not None}
-    assert ServiceProcessor(plan_of(SERVICE)).rewrite(iter(again.items()), STATE_VERSION) == []
+    assert ServiceProcessor(plan_of(SERVICE)).rewrite(iter(again.items())) == []
 
 
 def test_a_function_that_reads_differently_by_now_is_told(shop: Shop) -> None:

@@ -1,4 +1,4 @@
-"""The formats of a plain service's topics: JSON and Confluent to its Avro records and back, all released versions."""
+"""The formats of a service's topics: JSON and Confluent to its Avro records and back, all released versions."""
 
 from __future__ import annotations
 

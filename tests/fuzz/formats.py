@@ -1,4 +1,4 @@
-"""Values of topics: Avro, JSON, Confluent, Debezium, headers; of the enrichment and of plain services."""
+"""Values of topics: Avro, JSON, Confluent, Debezium, headers; of the enrichment and of services."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from moneystate.engine.avro import Malformed
+from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.engine.deadletter import Letter, write
 from moneystate.engine.processor import Rejected
 from moneystate.errors import BrokerError, StepError, UnknownSchemaId
@@ -27,14 +27,10 @@ from moneystate.runtime.decoder import ServiceDecoder
 from moneystate.runtime.json_topic import AVRO, DEBEZIUM, JSON, JsonTopic, heartbeat_in
 from moneystate.runtime.plan import Plan
 from moneystate.runtime.plans import plan_of
-from services.enrichment import events
-from services.enrichment import fingerprints as fp
-from services.enrichment.replica.decode import lineage_origins
-from services.enrichment.replica.trace import EnrichedTrace, money_id
-from services.enrichment.source import encode_source, optional
-from services.enrichment.topics import INPUTS
 from tests.api.services import basket, mailbox, mirror
 from tests.api.test_debezium import CREATED, DELETED, WRAPPED
+from tests.enrichment.jobs import DECODER
+from tests.enrichment.topics import PLAN
 from tests.formats.values import NAMES, body_of, canonical, datums, framed
 from tests.fuzz.mutation import JSON as ANY_JSON
 from tests.fuzz.mutation import fresh, mutated, reshaped
@@ -70,21 +66,10 @@ VALUES = values()
 
 @target("formats.events", mutated(VALUES))
 def read_event(value: bytes) -> None:
-    for topic in INPUTS:
-        got = result_of(lambda code=topic.code: events.decode(code, value), Rejected)  # type: ignore[misc]
-        if got is None or got[1] is None:
-            continue
-        kind = events.kind_of(value)
-        parse: Any = {
-            events.PAYMENT: events.parse_money,
-            events.TRANSACTION: events.parse_money,
-            events.ADDRESS: events.parse_address,
-            events.BIRTH_DATE: events.parse_birth_date,
-            events.SESSION_CREATED: events.parse_session,
-            events.FORGET: events.parse_forget,
-            events.LOOKUP_COMPLETED: lambda v: events.parse_reply(v, 0, 0),
-        }[kind]
-        parse(value)  # of what was accepted, everything can be read
+    for topic, by_header in PLAN.inputs.items():
+        got = result_of(lambda code=topic: DECODER.decode(code, value), Rejected)  # type: ignore[misc]
+        if got is not None and value[:HEADER_BYTES] in by_header:
+            by_header[value[:HEADER_BYTES]].codec.decode(value)  # of what was accepted, everything can be read
 
 
 @target("formats.avro", mutated(VALUES))
@@ -102,7 +87,7 @@ def read_json(value: bytes) -> None:
         assert JSON_FORMAT.to_canonical(JSON_FORMAT.from_canonical(made)) == made
 
 
-WIRE = Wire(next(iter(plan_of("services.enrichment.lookups:service").lookups.values())))
+WIRE = Wire(next(iter(plan_of("services.enrichment.service:service").lookups.values())))
 
 
 @target("formats.lookup", mutated(VALUES), share=0.5)
@@ -176,38 +161,7 @@ def read_registry(given: tuple[int, bytes]) -> None:
         result_of(call, BrokerError)
 
 
-# Lineage
-
-
-@st.composite
-def lineages(draw: st.DrawFn) -> bytes:
-    sources = [
-        encode_source(
-            draw(st.integers(0, 9)), draw(st.integers(0, 9)), draw(st.integers(0, 99)), draw(st.integers(0, 99))
-        )
-        for _ in range(6)
-    ]
-    rest = b"".join(optional(raw if draw(st.booleans()) else b"") for raw in sources[1:])
-    return fp.LINEAGE + sources[0] + rest
-
-
-@target("formats.lineage", mutated(lineages()), fp.LINEAGE, fp.LINEAGE + b"\x80")
-def read_lineage(header: bytes) -> None:
-    lineage_origins(header)
-    EnrichedTrace().event_time_ms(header)
-
-
-@target(
-    "formats.money_id",
-    mutated(VALUES) | texts(fresh(lambda: {"money": {"id": "m"}})),
-    DEEP,
-    b'{"money":{"id":"\\ud800"}}',
-)
-def read_money_id(value: bytes) -> None:
-    assert isinstance(money_id(value), bytes | None)
-
-
-# Plain services
+# Services
 
 
 @target("formats.times", st.text(max_size=30) | mutated(st.datetimes().map(lambda t: f"{t.isoformat()}Z".encode())).map(

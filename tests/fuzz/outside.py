@@ -254,7 +254,7 @@ def any_request() -> Request:
 
 @cache
 def wire() -> Wire:
-    return Wire(next(iter(plan_of("services.enrichment.lookups:service").lookups.values())))
+    return Wire(next(iter(plan_of("services.enrichment.service:service").lookups.values())))
 
 
 async def asked(path: str) -> CallResult:

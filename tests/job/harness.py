@@ -195,9 +195,10 @@ class Setup(NamedTuple):
         return self.folder / "checkpoint"
 
     def arguments(self, *more: str) -> list[str]:
-        """Flags of `enrich` that are the same for all its runs, then `more`."""
+        """Flags of the enrichment that are the same for all its runs, then `more`."""
         return [
-            "enrich",
+            "run",
+            "enrichment",
             *("--bootstrap-servers", self.bootstrap_servers, "--topic-prefix", self.prefix),
             *("--checkpoint", str(self.checkpoint), "--partitions", str(self.partitions), "--key-groups", "8"),
             *("--topic-partitions", str(self.partitions), *more),
@@ -322,12 +323,12 @@ def letters(records: Iterable[model.LogRecord], prefix: str) -> Counter[tuple[st
 
 
 def counts(result: model.Result) -> dict[str, Any]:
-    """The model's counts under the names of `--json`."""
+    """The model's counts under the names of `--json`. Without `late`: the model counts late money, a job all late
+    records."""
     return {
         "buffered": result.buffered,
         "waiting": result.waiting,
         "looking_up": result.looking_up,
         "duplicates": result.duplicates,
-        "late": result.late,
         "dead_letters": dict(result.dead_letter_counts),
     }

@@ -8,45 +8,53 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from unittest.mock import patch
 
-import services.enrichment.job
 from moneystate.cli.main import main as moneystate
 from moneystate.engine.effects import Effects
 from moneystate.engine.items import Item, UnorderedRecord
-from moneystate.engine.processor import Change
+from moneystate.engine.processor import Change, Processor
 from moneystate.engine.state import StateAccess
-from services.enrichment.rules import Rules
-from services.enrichment.step import Enrichment
+from moneystate.runtime import job as runtime_job
+from moneystate.runtime.job import Parts
+
+
+@dataclass(frozen=True)
+class PoisonedParts(Parts):
+    """The service, but for one record."""
+
+    poison: bytes = b""
+
+    def processor(self) -> Any:
+        return Poisoned(self.poison, super().processor())
 
 
 class Poisoned:
-    """The enrichment, but for one record."""
-
-    def __init__(self, poison: bytes, rules: Rules) -> None:
+    def __init__(self, poison: bytes, processor: Processor[Any]) -> None:
         self.poison = poison
-        self.enrichment = Enrichment(rules)
+        self.processor = processor
 
     def begin(
         self, state: StateAccess, items: Sequence[Item], unordered: Sequence[UnorderedRecord], watermark_before: int
     ) -> list[Any]:
-        return self.enrichment.begin(state, items, unordered, watermark_before)
+        return self.processor.begin(state, items, unordered, watermark_before)
 
     def process_unordered(self, record: UnorderedRecord, effects: Effects) -> None:
-        self.enrichment.process_unordered(record, effects)
+        self.processor.process_unordered(record, effects)
 
     def step(self, item: Item, parsed: Any, effects: Effects) -> None:
         if self.poison and self.poison in item[8]:
             raise ZeroDivisionError("poison\nin two lines")
-        self.enrichment.step(item, parsed, effects)
+        self.processor.step(item, parsed, effects)
 
     def finish(self, effects: Effects) -> list[Change]:
-        return self.enrichment.finish(effects)
+        return self.processor.finish(effects)
 
-    def rewrite(self, entries: Iterator[tuple[bytes, bytes]], version: int) -> list[Change]:
-        return self.enrichment.rewrite(entries, version)
+    def rewrite(self, entries: Iterator[tuple[bytes, bytes]]) -> list[Change]:
+        return self.processor.rewrite(entries)
 
 
 def main() -> None:
@@ -59,6 +67,6 @@ def main() -> None:
 @contextmanager
 def poisoned(logic: int, poison: str) -> Iterator[None]:
     """Replaces the logic in this process."""
-    other = {"LOGIC_VERSION": logic, "Enrichment": partial(Poisoned, poison.encode())}
-    with patch.dict(vars(services.enrichment.job), other):
+    other = {"LOGIC_VERSION": logic, "Parts": partial(PoisonedParts, poison=poison.encode())}
+    with patch.dict(vars(runtime_job), other):
         yield

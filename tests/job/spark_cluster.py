@@ -119,5 +119,5 @@ def submitted(setup: Setup, master: str, *flags: str, conf: Sequence[str] = ()) 
     command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", master, "--conf", "spark.executor.memory=1g"]
     command += ["--conf", "spark.driver.bindAddress=127.0.0.1", "--conf", "spark.driver.host=127.0.0.1"]
     command += [word for setting in conf for word in ("--conf", setting)]
-    command.append(str(ROOT / "services" / "enrichment" / "submit.py"))
-    return JobProcess(setup.arguments(*flags)[1:], setup.folder, environment(setup.folder), command)
+    command.append(str(ROOT / "moneystate" / "cli" / "main.py"))
+    return JobProcess(setup.arguments(*flags), setup.folder, environment(setup.folder), command)

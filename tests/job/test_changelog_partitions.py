@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from moneystate.engine.keygroup import key_group_of
+from moneystate.runtime.layout import VALUE, owner_of
 from moneystate.savepoint.format import Savepoint
-from services.enrichment.state import owner_of
-from services.enrichment.topics import CHANGELOG
+from tests.enrichment.topics import CHANGELOG
 from tests.job.harness import Setup, moneystate, small_workload
 from tests.kafka.logs import Cluster, wait_until_stable
 from tests.reference.model import Rules
@@ -64,7 +64,7 @@ def move_and_check(setup: Setup, partitions: int) -> None:
     moved.check_output(Rules(lookup=False), drain=False)
     there = in_changelog(setup)
     assert all(partition == home(key, partitions) for partition, key in there)
-    users = {key for group in range(KEY_GROUPS) for key, _ in Savepoint(savepoint).entries(group) if key[:1] == b"u"}
+    users = {key for group in range(KEY_GROUPS) for key, _ in Savepoint(savepoint).entries(group) if key[:1] == VALUE}
     assert users <= {key for _, key in there}
 
 

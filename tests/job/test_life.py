@@ -1,4 +1,4 @@
-"""The life of two plain services on a real broker and Spark: only these have workers, a JVM and a changelog that a
+"""The life of two services on a real broker and Spark: only these have workers, a JVM and a changelog that a
 server reads. All other lives are on a log in memory (`tests/local`)."""
 
 from __future__ import annotations

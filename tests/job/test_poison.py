@@ -4,7 +4,7 @@ How the mended program goes on is in `tests/local/test_poison.py`."""
 
 from __future__ import annotations
 
-from services.enrichment.rules import LOGIC_VERSION
+from moneystate.runtime.job import LOGIC_VERSION
 from tests.job.harness import Finished, Setup, finished, small_workload
 from tests.job.warm import Warm
 from tests.log_lines import kinds

@@ -11,18 +11,18 @@ import pytest
 
 from moneystate.devbroker import DevBroker
 from moneystate.job.checkpoint import Checkpoint
-from services.enrichment import fingerprints as fp
-from services.enrichment import topics
-from services.enrichment.source import decode_source, read_source
+from moneystate.records.codec import Codec
+from moneystate.records.platform_records import LINEAGE_RECORD
 from tests.job.harness import ENRICHED, Finished, JobProcess, Setup, counts, small_workload
 from tests.log_lines import impersonal
 from tests.reference.codec import Malformed, decode
-from tests.reference.model import LogRecord, Rules
+from tests.reference.model import SESSION, WALLET, LogRecord, Rules
 
 # shorter than the workload's hour, so that sessions and ids expire in it
 RULES = Rules(lookup=False, session_ttl_ms=600_000, dedup_ttl_ms=20_000, session_wait_ms=30_000)
 FLAGS = ("--session-ttl", "10m", "--dedup-ttl", "20s", "--session-wait", "30s", "--json")
 BOUNDED = ("--until-caught-up", "--drain", *FLAGS)
+LINEAGE = Codec(LINEAGE_RECORD)
 
 
 def check_bounded_run(setup: Setup, *flags: str) -> None:
@@ -79,18 +79,16 @@ def test_few_batches_many_and_a_live_run_give_the_references_output(
 
 
 def check_lineage(setup: Setup) -> None:
-    """Each record names the money that it is about, where it stands in the log."""
+    """Each record names the event that put it out: the money itself, or the session that it waited for."""
     records, _ = setup.inputs()
-    ids = {(r.topic, r.partition, r.offset): decode(r.value)[1].get("id") for r in records if is_known(r.value)}
+    users = {(r.topic, r.partition, r.offset): decode(r.value)[1].get("userId") for r in records if is_known(r.value)}
     for value, headers in setup.enriched_with_lineage():
         content = dict(headers)["lineage"]
         assert value is not None
         assert content is not None
-        source, _ = read_source(b"\x02" + content[len(fp.LINEAGE) :], 0)
-        money = decode_source(source)
-        assert money is not None
-        assert money.topic == topics.WALLET_EVENTS
-        assert ids["wallet-events", money.partition, money.offset] == decode(value)[1]["money"]["id"]
+        event = LINEAGE.decode(content)
+        assert event.topic in (WALLET, SESSION)
+        assert users[event.topic, event.partition, event.offset] == decode(value)[1]["money"]["userId"]
 
 
 def is_known(value: bytes | None) -> TypeGuard[bytes]:
@@ -116,7 +114,7 @@ def _run_live(setup: Setup, parts: list[list[LogRecord]], stop: Callable[[JobPro
 def check_log(done: Finished, setup: Setup) -> None:
     """All that the run told is a line of the log, and none is about a user."""
     lines = impersonal(done.err, setup.inputs()[0])
-    assert {line["service"] for line in lines} == {"moneystate-enrich"}
+    assert {line["service"] for line in lines} == {"money-enrichment"}
     epoch = Checkpoint(str(setup.checkpoint)).epoch()
     batches = [line for line in lines if line["event"] == "batch"]
     assert [line["version"] for line in batches] == [f"{epoch}/{line['batch']}" for line in batches]

@@ -14,11 +14,11 @@ from moneystate.job.source_reading import TaskRead, read_blocks
 from moneystate.kafka.client import headers_of
 from moneystate.kafka.ranges import Range, RangeReader, discard_readers
 from moneystate.kafka.source_spec import SourceSpec
-from services.enrichment import topics
+from tests.enrichment import topics
 from tests.kafka import raw_headers
 from tests.kafka.logs import Cluster
 
-WALLET = topics.INPUTS[0]
+WALLET = topics.PLAN.input_topics()[0]
 LEFT_OUT = ("moneystate.headers", b"left out: a name that is not UTF-8")
 
 
@@ -51,7 +51,7 @@ def test_a_dead_letter_whose_header_has_a_name_that_is_no_text_does_not_end_the_
     cluster: Cluster, topic: str
 ) -> None:
     spec = SourceSpec(
-        cluster.bootstrap_servers, {}, cluster.prefix, "group", [WALLET], "services.enrichment.job:DECODER", 8, 2, 1,
+        cluster.bootstrap_servers, {}, cluster.prefix, "group", [WALLET], "tests.enrichment.jobs:DECODER", 8, 2, 1,
         20_000, 600_000, 2, 1_000, "rules", Plan("rules", {}, {}).to_offset(), True, False, None, "",
     )  # fmt: skip
     blocks = read_blocks(spec, TaskRead(0, 1, NO_TIME, [(WALLET.name, 0, 0, 1, 1, NO_TIME, 0)], None), {0})

@@ -21,14 +21,14 @@ from moneystate.kafka.planner import Planner
 from moneystate.kafka.put_out import MOST_BYTES, PutOut
 from moneystate.kafka.source_spec import SourceSpec
 from moneystate.kafka.starting import resolve_start
-from services.enrichment import topics
-from services.enrichment.job import DECODER
+from tests.enrichment import topics
+from tests.enrichment.jobs import DECODER
 from tests.kafka.logs import Cluster
 from tests.reference.builder import START_MS
 from tests.reference.model import SESSION, USER, WALLET, encode
 from tests.waiting import until
 
-INPUTS = [t for t in topics.INPUTS if t.ordered]
+INPUTS = [t for t in topics.PLAN.input_topics() if t.ordered]
 NAMES = [t.name for t in INPUTS]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moneystate.bootstrap.history import parse_cut
-from moneystate.cli.state_query import parse_at
+from moneystate.cli.versions import parse_at
 from moneystate.errors import ConfigError
 from moneystate.kafka.starting import time_ms
 

@@ -107,7 +107,8 @@ def moneystate(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest
 
     def run(*words: str, prefix: str = cluster.prefix) -> tuple[int, str]:
         where = ("--bootstrap-servers", cluster.bootstrap_servers, "--topic-prefix", prefix)
-        monkeypatch.setattr("sys.argv", ["moneystate", "transactions", *words, *where])
+        who = () if "--application-id" in words else ("--application-id", cluster.prefix)
+        monkeypatch.setattr("sys.argv", ["moneystate", "transactions", *words, "--service", "enrichment", *who, *where])
         with pytest.raises(SystemExit) as end:
             main.main()
         printed = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""The life of two plain services, told once: a run, a kill, a replay, a bootstrap, other key groups.
+"""The life of two services, told once: a run, a kill, a replay, a bootstrap, other key groups.
 
 `Lives` runs it. What came of it is what Bench says of the same records: `Life` has these tests, for a log in memory
 (`test_life.py`) and for a broker and Spark (`tests/job/test_life.py`).

@@ -32,7 +32,7 @@ def test_a_live_job_names_idle_partitions_and_the_one_that_holds_the_watermark_b
     producer.flush(30)
     want = {WALLET: plans.EMPTY, USER: plans.IDLE, SESSION: plans.IDLE}
     with setup.running("--idle-timeout", "2s", "--json", "--quiet") as job:
-        job.wait_for(lambda: states(setup) == want, "idle partitions")
+        job.wait_for(lambda: want.items() <= states(setup).items(), "idle partitions")
         done = job.stop()
     producer.abort_transaction(30)
     assert done.code == 0, done.err

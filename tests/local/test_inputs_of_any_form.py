@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from moneystate.api.service import Service
-from moneystate.local.memory_clients import memory_log
+from moneystate.job.local.memory_clients import memory_log
 from moneystate.testing import Bench
 from tests.api.services import mailbox, mirror
 from tests.job.harness import Finished

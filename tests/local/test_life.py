@@ -1,4 +1,4 @@
-"""The life of two plain services on a log in memory, without Spark. One of them gets one more input in the end."""
+"""The life of two services on a log in memory, without Spark. One of them gets one more input in the end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from examples.orders import orders
 from moneystate.cli.services import load
-from moneystate.local.memory_clients import memory_log
+from moneystate.job.local.memory_clients import memory_log
 from moneystate.runtime.reference import service_at
 from moneystate.testing import Bench
 from tests.job.harness import Finished

@@ -10,12 +10,12 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.cimpl import KafkaError
 
+from moneystate.job.local.memory_clients import memory_log
 from moneystate.kafka.client import is_end_of_partition, new_client, range_consumer
 from moneystate.kafka.groups import other_prefixes
 from moneystate.kafka.offsets import existing_states, high_watermarks, log_ends, log_starts, offsets_at, topic_states
 from moneystate.kafka.partitions import partition_of_key
 from moneystate.kafka.topics import MESSAGE_BYTES, partition_counts, topic_settings
-from moneystate.local.memory_clients import memory_log
 from tests.kafka.logs import Cluster, numbered
 from tests.waiting import until
 

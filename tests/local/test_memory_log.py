@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from confluent_kafka import Consumer
 
+from moneystate.job.local.memory_clients import MemoryConsumer, memory_log
+from moneystate.job.local.memory_log import MemoryLog, PartitionLog, State, Transaction
 from moneystate.kafka.client import new_client
-from moneystate.local.memory_clients import MemoryConsumer, memory_log
-from moneystate.local.memory_log import MemoryLog, PartitionLog, State, Transaction
 
 
 def test_compaction_leaves_the_last_committed_record_of_each_key() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from moneystate.errors import CheckpointError
 from moneystate.job.checkpoint import Checkpoint
-from services.enrichment.rules import LOGIC_VERSION
+from moneystate.runtime.job import LOGIC_VERSION
 from tests.job.harness import Finished, Setup, small_workload
 from tests.job.poison import poisoned
 from tests.job.test_poison import last_money, one_line
@@ -82,7 +82,7 @@ def test_the_record_is_named_and_the_mended_program_goes_on(in_memory: InMemory,
     checkpoint = Checkpoint(str(setup.checkpoint))
     planned = checkpoint.last_planned()
     last = parsed(failed.err)[-1]
-    assert (last["service"], last["batch"], last["exit_code"]) == ("moneystate-enrich", planned, FAILED)
+    assert (last["service"], last["batch"], last["exit_code"]) == ("money-enrichment", planned, FAILED)
     assert last["version"] == f"{checkpoint.epoch()}/{planned}"
     assert f"{last['topic']}, partition {last['partition']}, offset {last['offset']}:" == where
     assert planned == checkpoint.last_committed() + 1

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from moneystate.job.checkpoint import Checkpoint
-from moneystate.local.memory_clients import memory_log
+from moneystate.job.local.memory_clients import memory_log
 from tests.job.harness import small_workload
 from tests.job.test_setup_errors import assert_nothing_written
 from tests.kafka.logs import Cluster

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from moneystate.errors import CheckpointError
-from moneystate.local.store import LocalStore
+from moneystate.job.local.store import LocalStore
 from tests.engine.state_contract import CHECKS
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from moneystate.local.memory_clients import memory_log
+from moneystate.job.local.memory_clients import memory_log
 from tests.job.harness import Finished
 from tests.job.test_timed_streams import ENDS, EVENTS, TWO, Chain, check_marks, check_output
 from tests.local.in_memory import command, good, killed_at

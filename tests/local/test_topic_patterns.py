@@ -15,7 +15,7 @@ import pytest
 
 from moneystate.engine import plan as plans
 from moneystate.job.checkpoint import Checkpoint
-from moneystate.local.memory_clients import memory_log
+from moneystate.job.local.memory_clients import memory_log
 from moneystate.records.codec import Codec
 from moneystate.records.platform_records import LINEAGE_RECORD
 from tests.job.harness import Finished

@@ -28,7 +28,7 @@ from tests.reference.codec import Json, decode, encode
 REQUESTS, RESULTS = "session-lookup-requests", "session-lookup-results"
 DONE_S = 90.0  # a handful of lookups takes less than a second; past this it hangs
 POLL_S = 0.02
-LOOKUP = next(iter(plan_of("services.enrichment.lookups:service").lookups.values()))
+LOOKUP = next(iter(plan_of("services.enrichment.service:service").lookups.values()))
 QUICK = Policy(attempts=3, timeout_s=1.0, deadline_s=10.0, backoff_s=0.01, concurrency=100)
 # A killed worker is out of the way within seconds.
 SHORT = {"session.timeout.ms": "1500", "heartbeat.interval.ms": "300", "transaction.timeout.ms": "3000"}
@@ -147,7 +147,7 @@ class Lookups:
 
     def process(self, service: FakeSessionService, *more: str, env: dict[str, str] | None = None) -> JobProcess:
         """`moneystate lookup-worker` on these topics."""
-        arguments = ["lookup-worker", "--bootstrap-servers", self.cluster.bootstrap_servers]
+        arguments = ["lookup-worker", "enrichment", "--bootstrap-servers", self.cluster.bootstrap_servers]
         arguments += ["--topic-prefix", self.cluster.prefix, "--url", service.url]
         short = [part for name, value in SHORT.items() for part in ("--kafka-config", f"{name}={value}")]
         return JobProcess([*arguments, *short, *more], self.folder, env)

@@ -23,7 +23,7 @@ from tests.reference import kafka_log
 from tests.reference.codec import encode
 from tests.scrape import Scrape, health
 
-WORKER = ("lookup-worker", "--bootstrap-servers", "127.0.0.1:1", "--url", "http://h")
+WORKER = ("lookup-worker", "enrichment", "--bootstrap-servers", "127.0.0.1:1", "--url", "http://h")
 
 
 def test_topics_in_json_metrics_and_an_end_in_good_order(lookups: Lookups, tmp_path: Path) -> None:
@@ -48,13 +48,13 @@ def test_topics_in_json_metrics_and_an_end_in_good_order(lookups: Lookups, tmp_p
     assert (done.code, done.totals["replies"], done.totals["calls"]) == (0, 1, 1), done.err
     assert done.err == ""  # which at other levels tells of its index and its partitions
     for line in (
-        'moneystate_lookup_replies_total{outcome="FOUND",service="moneystate-enrich"} 1.0',
-        'moneystate_lookup_breaker_state{service="moneystate-enrich",state="closed"} 1.0',
-        'moneystate_lookup_attempts_total{result="found",service="moneystate-enrich"} 1.0',
-        'moneystate_lookup_waiting{service="moneystate-enrich"} 0.0',
-        'moneystate_lookup_oldest_waiting_seconds{service="moneystate-enrich"} 0.0',
-        'moneystate_lookup_in_flight{service="moneystate-enrich"} 0.0',
-        'moneystate_lookup_call_seconds_count{service="moneystate-enrich"} 1.0',
+        'moneystate_lookup_replies_total{outcome="FOUND",service="money-enrichment"} 1.0',
+        'moneystate_lookup_breaker_state{service="money-enrichment",state="closed"} 1.0',
+        'moneystate_lookup_attempts_total{result="found",service="money-enrichment"} 1.0',
+        'moneystate_lookup_waiting{service="money-enrichment"} 0.0',
+        'moneystate_lookup_oldest_waiting_seconds{service="money-enrichment"} 0.0',
+        'moneystate_lookup_in_flight{service="money-enrichment"} 0.0',
+        'moneystate_lookup_call_seconds_count{service="money-enrichment"} 1.0',
     ):
         assert line in shown.splitlines()
     records, _ = kafka_log.read_log(lookups.cluster.bootstrap_servers, [RESULTS], lookups.cluster.prefix)

@@ -19,7 +19,7 @@ DAY = 86_400_000
 
 class CreditSetup(Setup):
     def arguments(self, *more: str) -> list[str]:
-        return ["run", SERVICE, *super().arguments(*more)[1:]]
+        return ["run", SERVICE, *super().arguments(*more)[2:]]
 
     def decisions(self) -> list[OrderDecided]:
         wait_until_stable(self.admin(), [self.prefix + DECISIONS])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from moneystate.devbroker import DevBroker
 from services.enrichment.fake_service import FakeSessionService, Knowledge
 from tests.job.harness import ENRICHED, LOOKUP_RESULTS, Setup, small_workload
@@ -11,15 +9,7 @@ from tests.log_lines import impersonal
 from tests.lookup.harness import REQUESTS, Lookups
 from tests.reference import model
 
-FLAGS = ("--until-caught-up", "--drain", "--session-lookup", "topic", "--lookup-deadline", "100s", "--json")
-SERVICE = "services.enrichment.service:service"
-
-
-class PlainSetup(Setup):
-    """Runs the plain service in place of `enrich`."""
-
-    def arguments(self, *more: str) -> list[str]:
-        return ["run", "--local", SERVICE, *super().arguments(*more)[1:]]
+FLAGS = ("--local", "--until-caught-up", "--drain", "--session-lookup", "topic", "--lookup-deadline", "100s", "--json")
 
 
 def test_an_outage_holds_back_only_what_waits_for_it_and_a_replay_does_not_ask_again(
@@ -58,18 +48,3 @@ def test_an_outage_holds_back_only_what_waits_for_it_and_a_replay_does_not_ask_a
     impersonal(worker.err(), log)
     assert setup.check_lookups(copies=2) == 0
     assert len(setup.read(REQUESTS)) == 2 * len(setup.read(LOOKUP_RESULTS))
-
-
-@pytest.mark.long
-def test_the_plain_service_gives_the_models_records_with_a_worker_of_its_own(setup: Setup, lookups: Lookups) -> None:
-    """Short: `test_any_batches_with_replies_anywhere_give_the_models_records`, and `test_declared.py` with a job."""
-    plain = PlainSetup(*setup)
-    plain.create_inputs()
-    plain.send(small_workload("--events", "1200", "--late", "0.02", "--unknown-sessions", "0.05", "--flush-marker"))
-    flags = ("--until-caught-up", "--drain", "--session-lookup=topic", "--lookup-deadline", "100s", "--json")
-    with FakeSessionService(Knowledge(1, not_found_rate=0.2)) as service, lookups.process(service, SERVICE):
-        done = plain.run(*flags)
-    assert done.totals["looking_up"] == 0
-    assert plain.check_lookups() == 0
-    assert {reply.outcome for reply in lookups.replies()} == {"FOUND", "NOT_FOUND"}
-    assert len(plain.read(REQUESTS)) == len(plain.read(LOOKUP_RESULTS)) > 20

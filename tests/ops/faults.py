@@ -23,8 +23,7 @@ from moneystate.monitoring import Labelled
 from moneystate.replica.model import Status
 from moneystate.serving import metrics as serving
 from moneystate.serving.status_service import gauge
-from services.enrichment.job import enrichment_job
-from services.enrichment.rules import Rules
+from tests.enrichment.jobs import Rules, enrichment_job
 from tests.ops import edges, rules
 
 MINUTES = 31  # more than the longest range of a rule
@@ -148,7 +147,7 @@ class World:
         }
         for command, collector in collectors.items():
             place = {"job": f"moneystate-{command}", "instance": command}
-            for sample in samples(Labelled({"moneystate-enrich": collector})):
+            for sample in samples(Labelled({"money-enrichment": collector})):
                 self._add(rules.name_of(sample, **place), sample.value)
         self._add('up{instance="job",job="moneystate-job"}', self.up)
 

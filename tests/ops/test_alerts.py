@@ -34,8 +34,8 @@ def test_all_are_quiet(normal: dict[str, Any], tmp_path: Path) -> None:
 
 def test_a_standing_watermarks_alert_names_the_partition(tmp_path: Path) -> None:
     series = World(watermark_moves=False).live(MINUTES)
-    labels = {"instance": "job", "job": "moneystate-job", "service": "moneystate-enrich", "severity": "critical"}
-    summary = "moneystate-enrich reads records, but its watermark stands. wallet-events/0 holds it."
+    labels = {"instance": "job", "job": "moneystate-job", "service": "money-enrichment", "severity": "critical"}
+    summary = "money-enrichment reads records, but its watermark stands. wallet-events/0 holds it."
     rules.check_alert(series, "MoneystateWatermarkStands", labels, summary, tmp_path)
 
 

@@ -15,7 +15,7 @@ from moneystate.cli.main import main
 from moneystate.devbroker import DevBroker
 from moneystate.serving.client import Client
 from tests.query.certificates import Pki
-from tests.query.contracts import QUERY, STATE, Told
+from tests.query.market_story import MarketJob
 from tests.query.serving import Server, new_cluster
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,31 +54,24 @@ def moneystate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
 
 @pytest.fixture(scope="package")
 def server(broker: DevBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Open on loopback, two workers, the whole story; nobody changes its state."""
+    """The enrichment, open on loopback, two workers, the whole story; nobody changes its state."""
     with Server(new_cluster(broker), tmp_path_factory.mktemp("replica"), "--workers", "2") as running:
         yield running.told()
 
 
 @pytest.fixture(scope="package")
 def market_server(broker: DevBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The same for a plain service."""
+    """The same for the market."""
     cluster = new_cluster(broker)
     folder = tmp_path_factory.mktemp("market-replica")
-    with Server(cluster, folder, *STATE.flags, "--workers", "2", job=STATE.job(cluster)) as running:
+    with Server(cluster, folder, "--workers", "2", job=MarketJob(cluster)) as running:
         yield running.told()
 
 
-@pytest.fixture(scope="package", params=[("server", QUERY), ("market_server", STATE)], ids=["query.v1", "state.v1"])
-def told(request: pytest.FixtureRequest) -> Told:
-    """A server of each contract, with its whole story."""
-    fixture, contract = request.param
-    return Told(request.getfixturevalue(fixture), contract)
-
-
 @pytest.fixture
-def asking(told: Told) -> Iterator[Client]:
-    """A client of `told`."""
-    with told.server.client() as connected:
+def asking(market_server: Server) -> Iterator[Client]:
+    """A client of the market's server."""
+    with market_server.client() as connected:
         yield connected
 
 

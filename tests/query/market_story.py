@@ -1,4 +1,4 @@
-"""The changelog of a plain service on a real broker, written from the pure core in memory."""
+"""The changelog of a service on a real broker, written from the pure core in memory."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ OTHERS = [f"s{n:03d}" for n in range(150)]
 
 class MarketJob:
     """Stands for the job: a transaction for each batch."""
+
+    service = SERVICE
 
     def __init__(self, cluster: Cluster) -> None:
         self.plan = plan_of(SERVICE)

@@ -35,9 +35,10 @@ class Server:
 
     def __init__(self, cluster: Cluster, data: Path, *flags: str, job: Any = None) -> None:
         """`job`: what writes the changelog; else the enrichment's."""
-        self.job = job or Job(cluster)
+        self.job: Any = job or Job(cluster)
         command = [sys.executable, "-m", "moneystate.cli.main", "serve"]
         command += ["--bootstrap-servers", cluster.bootstrap_servers, "--topic-prefix", cluster.prefix]
+        command += ["--service", getattr(self.job, "service", Job.service)]
         command += ["--data", str(data), "--listen", "127.0.0.1:0", *flags]
         self.command = command
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (as long as the process)

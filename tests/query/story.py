@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import Any
 
 from moneystate.engine.keygroup import key_group_of
 from moneystate.engine.processor import Change
+from moneystate.runtime.layout import owner_of
+from moneystate.state.v1 import header_pb2, state_pb2
 from moneystate.testing.simulation import Simulation
-from services.enrichment import topics
-from tests.enrichment.by_hand import inputs, simulation
+from tests.enrichment import topics
+from tests.enrichment.harness import inputs, simulation
+from tests.enrichment.jobs import enrichment_job
 from tests.kafka.logs import FLUSH_S, Cluster
 from tests.reference.builder import LogBuilder
 from tests.reference.model import Rules
@@ -18,11 +22,21 @@ EPOCH = "e-story"
 GROUPS = 4
 CHANGELOG_PARTITIONS = 2
 RULES = Rules(bound_ms=1_000, session_wait_ms=3_600_000)
-SUFFIX_BYTES = {b"u": 0, b"p": 4, b"w": 13, b"f": 0}
+
+
+def at(batch: int, epoch: str = EPOCH) -> header_pb2.At:
+    return header_pb2.At(version=header_pb2.Version(epoch=epoch, batch=batch))
+
+
+def user(key: str, **more: Any) -> tuple[str, state_pb2.GetRequest]:
+    """Asks for what is known of a user."""
+    return "State.Get", state_pb2.GetRequest(name=state_pb2.RecordName(state="user", key=key), **more)
 
 
 class Job:
     """Stands for the job: what it would write to the changelog, batch by batch."""
+
+    service = "enrichment"
 
     def __init__(self, cluster: Cluster, epoch: str = EPOCH) -> None:
         self.log = LogBuilder()
@@ -30,6 +44,8 @@ class Job:
         self.epoch = epoch
         self.batches = 0
         self.told = 0
+        job = enrichment_job(RULES)
+        self.rules = {name: job.rules[name] for name in job.reader_rules}
         self.sim: Simulation = simulation(RULES, self.log.partitions, key_groups=GROUPS)
         self.changelog = cluster.create(topics.CHANGELOG, CHANGELOG_PARTITIONS, cleanup_policy="compact")
         cluster.create(topics.STREAMS[topics.ENRICHED])
@@ -56,7 +72,8 @@ class Job:
             mine = [g for g in range(GROUPS) if g % CHANGELOG_PARTITIONS == partition]
             end = {
                 "batch": self.batches, "epoch": self.epoch, "groups": GROUPS, "keyGroups": mine,
-                "records": records[partition], "version": 1, "watermark": watermark,
+                "records": records[partition], "version": 2, "watermark": watermark,
+                "partitions": CHANGELOG_PARTITIONS, "rules": self.rules,
             }  # fmt: skip
             value = json.dumps(end, sort_keys=True).encode()
             self.producer.produce(self.changelog, value, b"ejob/0", partition=partition)
@@ -65,8 +82,7 @@ class Job:
 
 
 def group_of(entry_key: bytes) -> int:
-    user = entry_key[1 : len(entry_key) - SUFFIX_BYTES[entry_key[:1]]]
-    return key_group_of(user, GROUPS)
+    return key_group_of(owner_of(entry_key) or b"", GROUPS)
 
 
 OTHERS = [f"user-{n:03d}" for n in range(300)]

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from moneystate.query.v1 import query_pb2
-from moneystate.replica.model import NotFound
 from moneystate.rpc.context import Abort
 from moneystate.serving.audit import Audit
 from moneystate.serving.callers import READ, Callers
 from moneystate.serving.calls import Call, Calls
+from moneystate.serving.failures import Failure
 from moneystate.serving.limits import Limits, Rooms
 from moneystate.serving.metrics import Metrics
+from moneystate.state.v1 import state_pb2
 
-Handler = Callable[[Any, Call], query_pb2.GetUserResponse]
+Handler = Callable[[Any, Call], state_pb2.GetResponse]
 
 
 class Caller:
@@ -35,16 +35,16 @@ class Caller:
         return self.remaining_s
 
 
-def missing(_: Any, __: Call) -> query_pb2.GetUserResponse:
-    raise NotFound("ann: nothing is known of the user")
+def missing(_: Any, __: Call) -> state_pb2.GetResponse:
+    raise Failure("NOT_FOUND", "ann: there is no such record at this version")
 
 
-def broken(_: Any, __: Call) -> query_pb2.GetUserResponse:
+def broken(_: Any, __: Call) -> state_pb2.GetResponse:
     raise ValueError("an error of ours")
 
 
-def found(_: Any, __: Call) -> query_pb2.GetUserResponse:
-    return query_pb2.GetUserResponse()
+def found(_: Any, __: Call) -> state_pb2.GetResponse:
+    return state_pb2.GetResponse()
 
 
 def counted(calls: Calls) -> dict[str, float]:
@@ -65,20 +65,20 @@ def test_a_call_is_counted_once_by_its_end(
     calls: Calls, handler: Handler, code: str, error: type[Exception] | None
 ) -> None:
     """What is no refusal goes on to the transport as it is: that one logs it."""
-    point: Any = calls.point("Query.GetUser", READ, handler)
+    point: Any = calls.point("State.Get", READ, handler)
     with pytest.raises(error) if error else contextlib.nullcontext():
-        point(query_pb2.GetUserRequest(), Caller())
+        point(state_pb2.GetRequest(), Caller())
     assert counted(calls) == {code: 1.0}
 
 
 def test_a_call_that_fails_leaves_nothing_to_collect(calls: Calls) -> None:
-    point: Any = calls.point("Query.GetUser", READ, missing)
+    point: Any = calls.point("State.Get", READ, missing)
     gc.disable()
     try:
         caller = Caller()
         gone = weakref.ref(caller)
         with contextlib.suppress(Abort):
-            point(query_pb2.GetUserRequest(), caller)
+            point(state_pb2.GetRequest(), caller)
         del caller
         assert gone() is None
     finally:
@@ -86,9 +86,9 @@ def test_a_call_that_fails_leaves_nothing_to_collect(calls: Calls) -> None:
 
 
 def test_a_call_that_comes_after_its_deadline_is_not_begun_nor_counted_as_answered(calls: Calls) -> None:
-    point: Any = calls.point("Query.GetUser", READ, found)
-    assert point(query_pb2.GetUserRequest(), Caller()) == b""
+    point: Any = calls.point("State.Get", READ, found)
+    assert point(state_pb2.GetRequest(), Caller()) == b""
     with pytest.raises(Abort) as caught:
-        point(query_pb2.GetUserRequest(), Caller(-0.1))
+        point(state_pb2.GetRequest(), Caller(-0.1))
     assert caught.value.code.name == "DEADLINE_EXCEEDED"
     assert counted(calls) == {"OK": 1.0, "DEADLINE_EXCEEDED": 1.0}

@@ -17,16 +17,15 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from moneystate.devbroker import DevBroker
-from moneystate.query.v1 import admin_pb2, admin_pb2_grpc, query_pb2, query_pb2_grpc, watch_pb2
 from moneystate.serving.client import Client
-from tests.query import contracts
-from tests.query.contracts import CONTRACTS, Contract, Told
+from moneystate.state.v1 import state_pb2, state_pb2_grpc
+from tests.query import market_story, questions
+from tests.query.market_story import MarketJob
 from tests.query.serving import UP_S, Server, failure, new_cluster, reason_of, wait_for
-from tests.query.story import begin, go_on
+from tests.query.story import begin, go_on, user
 
-ADMIN: Any = admin_pb2_grpc.AdminStub  # generated without types
-QUERY: Any = query_pb2_grpc.QueryStub
-QUERY_ANN = contracts.QUERY.get("ann")
+STATE: Any = state_pb2_grpc.StateStub  # generated without types
+ANN = user("ann")
 
 
 @pytest.fixture
@@ -48,33 +47,32 @@ def health(server: Server, service: str = "") -> health_pb2.HealthCheckResponse.
         return health_pb2_grpc.HealthStub(channel).Check(request, timeout=UP_S).status
 
 
-def test_a_replica_that_has_caught_up_is_healthy(told: Told) -> None:
-    for service in ("", *told.contract.services):
-        wait_for(lambda name=service: health(told.server, name) == health_pb2.HealthCheckResponse.SERVING)
+def test_a_replica_that_has_caught_up_is_healthy(market_server: Server) -> None:
+    for service in ("", *questions.SERVICES):
+        wait_for(lambda name=service: health(market_server, name) == health_pb2.HealthCheckResponse.SERVING)
 
 
-def test_reflection_tells_the_services(told: Told) -> None:
-    with grpc.insecure_channel(told.server.address) as channel:
+def test_reflection_tells_the_services(market_server: Server) -> None:
+    with grpc.insecure_channel(market_server.address) as channel:
         asked = iter([reflection_pb2.ServerReflectionRequest(list_services="")])
         answer = next(iter(reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(asked)))
     names = {s.name for s in answer.list_services_response.service}
-    assert names > {*told.contract.services, "grpc.health.v1.Health"}
+    assert names > {*questions.SERVICES, "grpc.health.v1.Health"}
 
 
-@pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract.name)
-def test_a_replica_loads_then_answers_then_drains(broker: DevBroker, tmp_path: Path, contract: Contract) -> None:
+def test_a_replica_loads_then_answers_then_drains(broker: DevBroker, tmp_path: Path) -> None:
     """Before the first version it says that it loads; SIGTERM ends streams, and calls are refused."""
     cluster = new_cluster(broker)
-    get = contract.get("ann")
-    with Server(cluster, tmp_path / "replica", *contract.flags, job=contract.job(cluster)) as server:
+    get = questions.get("ann")
+    with Server(cluster, tmp_path / "replica", job=MarketJob(cluster)) as server:
         with server.client() as client:
             assert health(server) == health_pb2.HealthCheckResponse.NOT_SERVING
             assert failure(lambda: client.call(*get)) == ("UNAVAILABLE", "NOT_CAUGHT_UP")
-            contract.begin(server.job)
+            market_story.begin(server.job)
             server.caught_up(0)
-            assert contract.country(client.call(*get)) == "ES"
+            assert questions.country(client.call(*get)) == "ES"
             processes = psutil.Process(server.process.pid).children(recursive=True)
-            watch = client.stream(*contract.watch())
+            watch = client.stream(*questions.watch())
             next(watch)
             server.process.send_signal(signal.SIGTERM)
             assert failure(lambda: list(watch)) == ("UNAVAILABLE", "DRAINING")
@@ -120,8 +118,8 @@ def frozen(broker: DevBroker) -> Iterator[Callable[[], None]]:
 
 def forget_under_way(channel: grpc.Channel) -> Any:
     """A call that waits for the broker. The server has begun it: it has answered a later one on the same connection."""
-    forget = ADMIN(channel).ForgetUser.future(admin_pb2.ForgetUserRequest(user_id="ann"))
-    QUERY(channel).GetUser(query_pb2.GetUserRequest(user_id="ann"), timeout=UP_S)
+    forget = STATE(channel).Forget.future(state_pb2.ForgetRequest(key="ann"))
+    STATE(channel).Get(ANN[1], timeout=UP_S)
     return forget
 
 
@@ -138,7 +136,7 @@ def test_a_call_that_is_under_way_at_sigterm_is_answered(ending: Server, broker:
     with grpc.insecure_channel(ending.address) as channel, ending.client() as other, frozen(broker) as thaw:
         forget = forget_under_way(channel)
         ending.process.send_signal(signal.SIGTERM)
-        wait_for(lambda: failure_or_none(other, *QUERY_ANN) == "UNAVAILABLE")
+        wait_for(lambda: failure_or_none(other, *ANN) == "UNAVAILABLE")
         assert not forget.done()
         thaw()
         assert forget.result(UP_S).request.topic == "user-events"
@@ -156,7 +154,7 @@ def test_a_call_that_the_server_cuts_is_not_put_down_to_its_caller(broker: DevBr
             server.process.send_signal(signal.SIGTERM)
             assert failure(lambda: forget.result(UP_S))[0] == "UNAVAILABLE"
         assert server.process.wait(UP_S) == 0
-    assert outcomes(audit, "Admin.ForgetUser") == ["UNAVAILABLE"]
+    assert outcomes(audit, "State.Forget") == ["UNAVAILABLE"]
 
 
 def test_each_message_of_a_watch_is_on_record_as_of_a_stream_that_goes_on(broker: DevBroker, tmp_path: Path) -> None:
@@ -165,16 +163,17 @@ def test_each_message_of_a_watch_is_on_record_as_of_a_stream_that_goes_on(broker
         begin(server.job)
         server.caught_up(0)
         with server.client() as client:
-            watch = client.stream("Watch.WatchUser", watch_pb2.WatchUserRequest(user_id="ann"))
+            watch = client.stream("State.Watch", state_pb2.WatchRequest(key="ann"))
             next(watch)
             go_on(server.job)
-            changed = next(answer for answer in watch if answer.HasField("change"))
-            assert changed.change.user.resident_country_code.value == "PT"
-            wait_for(lambda: outcomes(audit, "Watch.WatchUser"))
+            changed = next(answer for answer in watch if answer.changes)
+            (known,) = [json.loads(r.json) for r in changed.changes if r.name.state == "user"]
+            assert known["info"]["residentCountryCode"] == "PT"
+            wait_for(lambda: outcomes(audit, "State.Watch"))
             server.process.send_signal(signal.SIGTERM)
             assert failure(lambda: list(watch)) == ("UNAVAILABLE", "DRAINING")
         assert server.process.wait(UP_S) == 0
-    assert set(outcomes(audit, "Watch.WatchUser")) == {"STREAMING"}
+    assert set(outcomes(audit, "State.Watch")) == {"STREAMING"}
 
 
 def outcomes(audit: Path, call: str) -> list[str]:

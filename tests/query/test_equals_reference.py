@@ -3,8 +3,9 @@ replica, job and broker were killed in turn; and a user who is forgotten is gone
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,12 @@ import pytest
 from moneystate.devbroker import DevBroker
 from moneystate.engine.plan import from_offset
 from moneystate.job.checkpoint import Checkpoint
-from moneystate.query.v1 import admin_pb2, query_pb2, user_pb2
+from moneystate.records.iso_time import to_ms
 from moneystate.serving.client import Client, Target
-from moneystate.state.v1 import header_pb2, status_pb2
+from moneystate.state.v1 import header_pb2, state_pb2, status_pb2
 from tests.job.harness import JobProcess, Setup, small_workload
 from tests.log_lines import impersonal
-from tests.query.serving import UP_S, failure, wait_for
+from tests.query.serving import UP_S, wait_for
 from tests.reference import model
 from tests.reference.builder import LogBuilder
 from tests.reference.model import LogRecord, Rules
@@ -28,6 +29,8 @@ RULES = Rules(lookup=True, session_ttl_ms=600_000, dedup_ttl_ms=20_000, session_
 FLAGS = ("--session-ttl", "10m", "--dedup-ttl", "20s", "--session-wait", "30s", "--session-lookup", "topic")
 LISTENING = re.compile(r"listening on (\S+) \(")
 PART_RECORDS = 900
+STATES = ("user", "sessions", "waiting", "session_lookup")
+NO_INFO = {"birthYear": None, "residentCountryCode": None}
 
 
 @pytest.fixture
@@ -44,7 +47,7 @@ class Replica:
         data = str(setup.folder / "replica")
         self.setup = setup
         self.flags = ["serve", "--bootstrap-servers", setup.bootstrap_servers, "--topic-prefix", setup.prefix]
-        self.flags += ["--data", data, "--listen", "127.0.0.1:0"]
+        self.flags += ["--service", "enrichment", "--data", data, "--listen", "127.0.0.1:0"]
 
     def start(self) -> JobProcess:
         self.process = JobProcess(self.flags, self.setup.folder)
@@ -148,62 +151,75 @@ def check_versions(client: Client, setup: Setup, last: int) -> None:
     assert len(pinned) == 4
     for batch in pinned:
         want = expected(setup, batch)
-        got = answers(client, header_pb2.At(version=header_pb2.Version(epoch=newest.epoch, batch=batch)))
-        assert sorted(got) == sorted(want.users)
+        version = header_pb2.At(version=header_pb2.Version(epoch=newest.epoch, batch=batch))
+        time_ms = client.call("State.List", state_pb2.ListRequest(state="user", at=version)).header.watermark_ms
+        got = answers(client, version)
+        assert sorted(user for user in got if any(valid(got[user], time_ms).values())) == sorted(want.users)
         for user_id, view in want.users.items():
-            check_user(got[user_id], view)
+            check_user(valid(got[user_id], time_ms), view)
     assert len(got) > 40
 
 
-def answers(client: Client, version: header_pb2.At) -> dict[str, user_pb2.User]:
-    users: dict[str, user_pb2.User] = {}
-    request = query_pb2.ListUsersRequest(at=version, page_size=7)
+States = dict[str, dict[str, dict[str, Any]]]  # records by user, state and id
+
+
+def answers(client: Client, version: header_pb2.At) -> States:
+    users: States = {}
+    for state in STATES:
+        for record in listed(client, state, version):
+            mine = users.setdefault(record.name.key, {name: {} for name in STATES})
+            mine[state][record.name.id] = json.loads(record.json)
+    return users
+
+
+def valid(user: dict[str, dict[str, Any]], time_ms: int) -> dict[str, dict[str, Any]]:
+    """Without sessions that money can no longer be joined to. Those that came late stay for a whole TTL."""
+    return {**user, "sessions": {id: s for id, s in user["sessions"].items() if s["expiresMs"] > time_ms}}
+
+
+def listed(client: Client, state: str, version: header_pb2.At) -> Iterator[state_pb2.Record]:
+    request = state_pb2.ListRequest(state=state, at=version, page_size=7)
     while True:
-        page = client.call("Query.ListUsers", request)
-        users.update((user.user_id, user) for user in page.users)
+        page = client.call("State.List", request)
+        yield from page.records
         if not page.next_page_token:
-            return users
-        request = query_pb2.ListUsersRequest(page_size=7, page_token=page.next_page_token)
+            return
+        request = state_pb2.ListRequest(state=state, page_size=7, page_token=page.next_page_token)
 
 
-def check_user(got: user_pb2.User, want: model.UserView) -> None:
-    info = want.user_info or {"birthYear": None, "residentCountryCode": None}
-    assert text(got, "birth_year") == info["birthYear"]
-    assert text(got, "resident_country_code") == info["residentCountryCode"]
-    assert {t.type for t in got.money_types} == want.money_types
-    assert {s.session_id: (s.client_country_code.value, s.expires_ms) for s in got.sessions} == want.sessions
-    assert {m.money_id: m.seen_at_ms for m in got.seen_money} == want.seen_money
-    assert sorted(p.money_id for p in got.waiting) == sorted(p.money["id"] for p in want.waiting)
-    asked = [(p.money_id, p.requested_at_ms) for p in got.looking_up]
+def check_user(got: dict[str, dict[str, Any]], want: model.UserView) -> None:
+    user = got["user"].get("", {"info": None, "moneyTypes": []})
+    assert (user["info"] or NO_INFO) == (want.user_info or NO_INFO)
+    assert set(user["moneyTypes"]) == want.money_types
+    assert {id: (s["country"], s["expiresMs"]) for id, s in got["sessions"].items()} == want.sessions
+    assert ids(got["waiting"].values()) == sorted(p.money["id"] for p in want.waiting)
+    asked = [(a["request"]["moneyId"], to_ms(a["request"]["requestedAt"])) for a in got["session_lookup"].values()]
     assert sorted(asked) == sorted((p.money["id"], p.at_ms) for p in want.looking_up)
 
 
-def text(user: Any, field: str) -> str | None:
-    return getattr(user, field).value if user.HasField(field) else None
+def ids(waiting: Iterable[dict[str, Any]]) -> list[str]:
+    return sorted(held["money"]["id"] for held in waiting)
 
 
 def forget(replica: Replica, setup: Setup, user_id: str) -> None:
     """Asked of the server, done by the job at its place in the log, gone from every version that is kept."""
     with replica.client() as client:
         before = at(client)
-        answer = client.call("Admin.ForgetUser", admin_pb2.ForgetUserRequest(user_id=user_id, request_id="r-1"))
+        answer = client.call("State.Forget", state_pb2.ForgetRequest(key=user_id, request_id="r-1"))
         assert answer.request.topic == "user-events"
         heartbeats(setup)
         setup.run(*FLAGS, "--until-caught-up", "--quiet")
         replica.wait_until_at(before + 1)
-        proof = client.call("Admin.GetForgotten", admin_pb2.GetForgottenRequest(user_id=user_id))
-        assert (proof.request_id, proof.request.offset) == ("r-1", answer.request.offset)
+        proof = client.call(
+            "State.Get", state_pb2.GetRequest(name=state_pb2.RecordName(state="forgotten", key=user_id))
+        )
+        told = json.loads(proof.records[0].json)
+        assert (told["requestId"], told["offset"]) == ("r-1", answer.request.offset)
         epoch = proof.header.version.epoch
         for batch in (before, before + 1):
             version = header_pb2.At(version=header_pb2.Version(epoch=epoch, batch=batch))
-            request = query_pb2.GetUserRequest(user_id=user_id, at=version)
-            looked = [p.money_id for p in pending(client, version) if p.user_id == user_id]
-            if not looked:
-                assert failure(lambda r=request: client.call("Query.GetUser", r))[0] == "NOT_FOUND"
-
-
-def pending(client: Client, version: header_pb2.At) -> list[user_pb2.PendingMoney]:
-    return list(client.call("Query.ListPending", query_pb2.ListPendingRequest(at=version, page_size=1000)).pending)
+            left = answers(client, version).get(user_id, {})
+            assert not any(records for state, records in left.items() if state != "session_lookup")
 
 
 def heartbeats(setup: Setup) -> None:

@@ -4,56 +4,61 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from moneystate.query.v1 import watch_pb2
-from moneystate.replica.model import Changes, Version
-from moneystate.replica.reader import Reader
+from moneystate.replica.model import Version
+from moneystate.replica.service_reader import ItemChanges, ServiceReads
+from moneystate.replica.service_view import ServiceSnapshot
 from moneystate.serving.callers import READ, READ_PERSONAL, Caller
 from moneystate.serving.calls import Call
 from moneystate.serving.failures import Failure
 from moneystate.serving.feed import WOKEN_AT_ONCE, Feed
+from moneystate.serving.state.watching import StateWatch
 from moneystate.state.v1 import header_pb2
-from services.enrichment.replica.model import UserView
-from services.enrichment.replica.replica_model import REPLICA
-from services.enrichment.replica.snapshot import Snapshot
-from services.enrichment.serving.watch_service import WatchService
+from moneystate.state.v1 import state_pb2 as s
+from moneystate.testing import Bench
+from tests.api.services import market
+from tests.query import in_memory
 from tests.query.test_calls import Caller as Context
-from tests.replica.states import State, changes, entries
-from tests.replica.test_store_model import Replica
 
 WITHIN_S = 90.0
 USERS = [f"user-{n}" for n in range(6)]
-START = watch_pb2.WatchRequest(after=header_pb2.Version(epoch="e", batch=0))
+START = s.WatchRequest(after=header_pb2.Version(epoch="e", batch=1))
 
 
-class Counted(Reader[UserView, Snapshot]):
+class Counted(ServiceReads):
     """How often it was asked for changes."""
 
     asked = 0
 
-    def changes(self, after: Version, **how: Any) -> Changes[UserView]:
+    def item_changes(self, after: Version, owner: bytes | None, limit: int, mark: bytes | None) -> ItemChanges:
         self.asked += 1
-        return super().changes(after, **how)
+        return super().item_changes(after, owner, limit, mark)
 
 
 class Served:
     """A replica with a reader of its own, and the watchers' part of a server."""
 
     def __init__(self) -> None:
-        self.replica = Replica()
-        self.reader = Counted(REPLICA, Snapshot, self.replica.store.db)
+        self.market = in_memory.Served(Bench(market.service, bound_ms=0, key_groups=1))
+        self.reader = Counted(self.market.model, ServiceSnapshot, self.market.store.db)
         self.feed = Feed(self.reader)
-        self.watching = WatchService(self.reader, self.feed)
+        self.watching = StateWatch(self.reader, self.feed)
+
+    @property
+    def batch(self) -> int:
+        return self.market.batch
 
     def change(self, *users: str) -> None:
         """A version in which these users move to a country that is named like it."""
-        country = f"C{self.replica.batch}"
-        self.replica.apply([c for user in users for c in changes({}, entries(user.encode(), State(country=country)))])
+        country, at_ms = f"C{self.batch}", self.batch * 1_000
+        self.market.bench.send(*[market.Moved(user, country, 0, at_ms) for user in users])
+        self.market.update()
 
     @contextlib.asynccontextmanager
     async def running(self) -> Any:
@@ -70,7 +75,7 @@ def served() -> Iterator[Served]:
     made = Served()
     made.change(*USERS)
     yield made
-    made.replica.close()
+    made.market.__exit__()
 
 
 def call(*scopes: str) -> Call:
@@ -95,7 +100,7 @@ def test_a_version_wakes_those_whom_it_concerns(served: Served) -> None:
                     for watcher in watchers:
                         watcher.news = False
                     served.change(*changed)
-                    await until(lambda: served.feed.seen == Version("e", served.replica.batch - 1))
+                    await until(lambda: served.feed.seen == Version("e", served.batch - 1))
                     assert [watcher.news for watcher in watchers] == news
 
     asyncio.run(run())
@@ -145,19 +150,22 @@ def test_what_many_watchers_are_told_is_made_once(served: Served, scopes: tuple[
             served.reader.asked = 0
             for _ in range(3):
                 served.change(*USERS)
-                want = served.replica.batch
+                want = served.batch
                 await until(lambda n=want: all(batch(mine[-1]) == n - 1 for mine in told))
         await asyncio.gather(*watchers)
 
     asyncio.run(run())
     assert served.reader.asked == 3
     assert all(mine[1:] == told[0][1:] for mine in told)
-    masked = watch_pb2.WatchResponse.FromString(told[0][-1]).changes[0].user.resident_country_code.masked
-    assert masked == (READ_PERSONAL not in scopes)
+    assert {tuple(r.masked) for r in sellers(told[0][-1])} == {() if READ_PERSONAL in scopes else ("country",)}
 
 
 def batch(answer: bytes) -> int:
-    return int(watch_pb2.WatchResponse.FromString(answer).header.version.batch)
+    return int(s.WatchResponse.FromString(answer).header.version.batch)
+
+
+def sellers(answer: bytes) -> list[s.Record]:
+    return [record for record in s.WatchResponse.FromString(answer).changes if record.name.state == "seller"]
 
 
 PLAN = [("user-0",), (), ("user-1", "user-2"), ("user-0",), (), (), ("user-3",), ("user-0", "user-4"), ("user-1",)]
@@ -167,29 +175,19 @@ PLAN = [("user-0",), (), ("user-1", "user-2"), ("user-0",), (), (), ("user-3",),
 def test_each_watcher_is_told_of_each_version_that_concerns_it_once(served: Served, pause: int) -> None:
     seen: dict[str, list[int]] = {}
 
-    async def watch_one(user: str) -> None:
-        request = watch_pb2.WatchUserRequest(user_id=user, after=START.after)
-        mine = seen.setdefault(user, [])
+    async def watch(key: str | None) -> None:
+        request = s.WatchRequest(key=key, after=START.after)
         with contextlib.suppress(Failure):
-            async for encoded in served.watching.watch_user(request, call()):
-                answer = watch_pb2.WatchUserResponse.FromString(encoded)
-                if answer.HasField("change"):
-                    assert answer.change.user.resident_country_code.value == f"C{answer.header.version.batch}"
-                    mine.append(answer.header.version.batch)
+            async for encoded in served.watching.watch(request, call()):
+                for record in sellers(encoded):
+                    assert json.loads(record.json)["country"] == f"C{batch(encoded)}"
+                    seen.setdefault(record.name.key if key else f"all {record.name.key}", []).append(batch(encoded))
                 await asyncio.sleep(0)  # as the network does
-
-    async def watch_all() -> None:
-        with contextlib.suppress(Failure):
-            async for encoded in served.watching.watch(START, call()):
-                answer = watch_pb2.WatchResponse.FromString(encoded)
-                for change in answer.changes:
-                    seen.setdefault(f"all {change.user_id}", []).append(answer.header.version.batch)
-                await asyncio.sleep(0)
 
     async def run() -> None:
         async with served.running():
             await until(lambda: served.feed.seen is not None)
-            tasks = [asyncio.create_task(watch_one(user)) for user in USERS] + [asyncio.create_task(watch_all())]
+            tasks = [asyncio.create_task(watch(key)) for key in (*USERS, None)]
             for changed in PLAN:
                 served.change(*changed)
                 for _ in range(pause):
@@ -202,5 +200,6 @@ def test_each_watcher_is_told_of_each_version_that_concerns_it_once(served: Serv
 
 
 def wanted() -> dict[str, list[int]]:
-    batches_by_user = {user: [n + 1 for n, changed in enumerate(PLAN) if user in changed] for user in USERS}
-    return batches_by_user | {f"all {user}": batches for user, batches in batches_by_user.items() if batches}
+    by_user = {user: [n + 2 for n, changed in enumerate(PLAN) if user in changed] for user in USERS}
+    some = {user: batches for user, batches in by_user.items() if batches}
+    return some | {f"all {user}": batches for user, batches in some.items()}

@@ -9,9 +9,9 @@ import pytest
 from google.protobuf.json_format import MessageToDict
 
 from moneystate.devbroker import DevBroker
-from moneystate.query.v1 import query_pb2
 from moneystate.serving.client import Client
-from services.enrichment.topics import CHANGELOG
+from moneystate.state.v1 import state_pb2
+from tests.enrichment.topics import CHANGELOG
 from tests.job.harness import Setup, finished, moneystate, small_workload
 from tests.kafka.logs import Cluster
 from tests.query.serving import Server, is_at, wait_for
@@ -22,7 +22,7 @@ SETUP = 3  # exit code
 
 def entries(client: Client) -> dict[str, Any]:
     """The first page of the newest version, with its header."""
-    answer = client.call("Query.ListEntries", query_pb2.ListEntriesRequest(page_size=1_000))
+    answer = client.call("State.ListStored", state_pb2.ListStoredRequest(page_size=1_000))
     told: dict[str, Any] = MessageToDict(answer)
     told["header"].pop("stalenessMs", None)
     return told
@@ -57,7 +57,7 @@ def test_a_replica_from_a_savepoint_answers_as_one_of_the_whole_changelog(
             wait_for(lambda: entries(client) == want, early.output)
     others = Cluster(setup.bootstrap_servers, f"other-{topic_prefix}")
     others.create(CHANGELOG, 2)
-    serve = ("serve", *servers, "--topic-prefix", others.prefix, "--data", str(tmp_path / "data"), *snapshot)
-    refused = finished((*serve, "--listen", "127.0.0.1:0"), tmp_path)
+    serve = ("serve", "--service", "enrichment", *servers, "--topic-prefix", others.prefix, *snapshot)
+    refused = finished((*serve, "--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0"), tmp_path)
     assert refused.code == SETUP
     assert "the changelog is another topic of the same name" in refused.err

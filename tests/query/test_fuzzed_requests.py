@@ -14,14 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from moneystate.serving.client import Client
-from moneystate.serving.state.face import StateFace
+from moneystate.serving.state.served import ServedService
 from moneystate.state.v1 import status_pb2
-from services.enrichment.serving.face import QueryFace
 from tests.fuzz.mutation import mutated
 from tests.query import market_story, story
-from tests.query.contracts import Told
+from tests.query.serving import Server
 
-EXAMPLES: Final = int(os.environ.get("FUZZ_EXAMPLES", "150"))  # of each contract
+EXAMPLES: Final = int(os.environ.get("FUZZ_EXAMPLES", "150"))
 DEADLINE_S: Final = 60.0
 QUIET_S: Final = 0.2  # a watch of which nothing is to be told
 PROPER: Final = {
@@ -110,9 +109,9 @@ def status_of(channel: grpc.Channel, method: Any, request: bytes) -> tuple[str, 
     return "OK", ""
 
 
-def test_any_request_ends_with_a_proper_status(told: Told, asking: Client) -> None:
-    face: Any = QueryFace if told.contract.name == "query.v1" else StateFace(market_story.SERVICE)
-    before = len(told.server.output())
+def test_any_request_ends_with_a_proper_status(market_server: Server, asking: Client) -> None:
+    face = ServedService(market_story.SERVICE)
+    before = len(market_server.output())
 
     @given(call=calls(face.services))
     @settings(max_examples=EXAMPLES, database=None, suppress_health_check=list(HealthCheck))
@@ -121,9 +120,9 @@ def test_any_request_ends_with_a_proper_status(told: Told, asking: Client) -> No
         quiet = call[0].server_streaming and code == "DEADLINE_EXCEEDED"
         assert code in PROPER or quiet or (code == "INTERNAL" and UNREADABLE in details), (call[0].name, code, details)
 
-    with grpc.insecure_channel(told.server.address) as channel:
+    with grpc.insecure_channel(market_server.address) as channel:
         check()
     assert asking.call("Status.GetStatus", status_pb2.GetStatusRequest()).caught_up
-    logged = told.server.output()[before:]
+    logged = market_server.output()[before:]
     assert "unforeseen" not in logged, logged
     assert "Traceback" not in logged, logged

@@ -17,7 +17,6 @@ from grpc_status import rpc_status
 
 from moneystate.cli import main
 from moneystate.devbroker import DevBroker
-from moneystate.query.v1 import query_pb2, watch_pb2
 from moneystate.rpc.context import Abort
 from moneystate.serving.audit import Audit
 from moneystate.serving.callers import READ, Callers, machine
@@ -25,9 +24,10 @@ from moneystate.serving.calls import Calls
 from moneystate.serving.client import Client
 from moneystate.serving.limits import Limits, Rooms
 from moneystate.serving.metrics import Metrics
+from moneystate.state.v1 import state_pb2
 from tests.log_lines import shown
 from tests.query.serving import UP_S, Server, new_cluster, reason_of, wait_for
-from tests.query.story import begin
+from tests.query.story import begin, user
 from tests.query.test_calls import Caller as Context
 
 STREAMS = 3
@@ -53,30 +53,29 @@ def test_long_calls_have_a_limit_by_caller_and_in_all() -> None:
     async def run() -> None:
         end = asyncio.Event()
 
-        async def listing(_: Any, __: Any) -> query_pb2.ListUsersResponse:
+        async def listing(_: Any, __: Any) -> state_pb2.ListResponse:
             await end.wait()
-            return query_pb2.ListUsersResponse()
+            return state_pb2.ListResponse()
 
-        unary: Any = calls.unary("Query.ListUsers", READ, listing)
+        unary: Any = calls.unary("State.List", READ, listing)
 
         async def refused(caller: str) -> str:
             with pytest.raises(Abort) as caught:
-                await unary(query_pb2.ListUsersRequest(), Of(caller))
+                await unary(state_pb2.ListRequest(), Of(caller))
             assert caught.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED
             return caught.value.details
 
         running = [
-            asyncio.create_task(unary(query_pb2.ListUsersRequest(), Of(address)))
-            for address in ("10.0.0.1", "10.0.0.1")
+            asyncio.create_task(unary(state_pb2.ListRequest(), Of(address))) for address in ("10.0.0.1", "10.0.0.1")
         ]
         await asyncio.sleep(0)
         assert "no more than 2 calls at once of the caller" in await refused("10.0.0.1")
-        running.append(asyncio.create_task(unary(query_pb2.ListUsersRequest(), Of("10.0.0.2"))))
+        running.append(asyncio.create_task(unary(state_pb2.ListRequest(), Of("10.0.0.2"))))
         await asyncio.sleep(0)
         assert "no more than 3 calls at once of the server" in await refused("10.0.0.3")
         end.set()
         await asyncio.gather(*running)
-        assert await unary(query_pb2.ListUsersRequest(), Of("10.0.0.1")) == query_pb2.ListUsersResponse()
+        assert await unary(state_pb2.ListRequest(), Of("10.0.0.1")) == state_pb2.ListResponse()
 
     asyncio.run(run())
     assert (rooms.calls.in_all, dict(rooms.calls.taken)) == (0, {})
@@ -98,7 +97,7 @@ def limited(broker: DevBroker, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 def watch(client: Client, _: grpc.Channel) -> Any:
-    return client.stream("Watch.Watch", watch_pb2.WatchRequest())
+    return client.stream("State.Watch", state_pb2.WatchRequest())
 
 
 def watch_health(_: Client, channel: grpc.Channel) -> Any:
@@ -150,7 +149,7 @@ def test_streams_of_a_caller_have_a_limit_whatever_they_are(
         assert told(refused.value) == ({"limit": str(STREAMS), "of": "caller"}, 1)
         streams.pop().cancel()
         wait_for(is_open)
-        assert client.call("Query.GetUser", query_pb2.GetUserRequest(user_id="ann")).user.user_id == "ann"
+        assert client.call(*user("ann")).records[0].name.key == "ann"
 
 
 def told(error: Any) -> tuple[dict[str, str], int]:
@@ -168,7 +167,7 @@ def told(error: Any) -> tuple[dict[str, str], int]:
 def test_a_limit_of_none_is_one_line_and_code_2(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], name: str
 ) -> None:
-    given = ["serve", "--bootstrap-servers", "127.0.0.1:1", "--data", "no/such", name, "0"]
+    given = ["serve", "--bootstrap-servers", "127.0.0.1:1", "--service", "enrichment", "--data", "no/such", name, "0"]
     monkeypatch.setattr("sys.argv", ["moneystate", *given])
     with pytest.raises(SystemExit) as end:
         main.main()

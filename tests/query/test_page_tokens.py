@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from moneystate.errors import ConfigError
-from moneystate.query.v1 import query_pb2
 from moneystate.replica.model import Version
 from moneystate.serving import addresses
 from moneystate.serving.failures import Failure
 from moneystate.serving.page_tokens import KEY_BYTES, PagePosition, PageTokens, key_of
+from moneystate.state.v1 import state_pb2
 
 TOKENS = PageTokens(b"k" * KEY_BYTES)
 PLACES = st.builds(
@@ -23,16 +24,20 @@ PLACES = st.builds(
 )
 
 
+def listing(prefix: str, **more: Any) -> state_pb2.ListRequest:
+    return state_pb2.ListRequest(state="user", keys=state_pb2.KeyRange(prefix=prefix), **more)
+
+
 @given(PLACES, st.text())
 def test_a_token_leads_back_to_its_place(place: PagePosition, prefix: str) -> None:
-    request = query_pb2.ListUsersRequest(prefix=prefix, page_size=5)
+    request = listing(prefix, page_size=5)
     token = TOKENS.issue(request, place)
-    assert TOKENS.read(query_pb2.ListUsersRequest(prefix=prefix, page_size=9, page_token=token), token) == place
+    assert TOKENS.read(listing(prefix, page_size=9, page_token=token), token) == place
 
 
 @given(PLACES, st.text())
 def test_a_token_of_another_installation_is_refused(place: PagePosition, prefix: str) -> None:
-    request = query_pb2.ListUsersRequest(prefix=prefix)
+    request = listing(prefix)
     with pytest.raises(Failure) as refused:
         PageTokens(b"o" * KEY_BYTES).read(request, TOKENS.issue(request, place))
     assert refused.value.reason == "BAD_PAGE_TOKEN"
@@ -41,7 +46,7 @@ def test_a_token_of_another_installation_is_refused(place: PagePosition, prefix:
 @given(st.text())
 def test_any_text_is_refused(text: str) -> None:
     with pytest.raises(Failure) as refused:
-        TOKENS.read(query_pb2.ListUsersRequest(), text)
+        TOKENS.read(listing(""), text)
     assert refused.value.reason == "BAD_PAGE_TOKEN"
 
 

@@ -16,17 +16,18 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from moneystate.devbroker import DevBroker
 from moneystate.errors import ConfigError
-from moneystate.query.v1 import admin_pb2, query_pb2, user_pb2, watch_pb2
 from moneystate.serving.callers import READ, READ_PERSONAL, scopes_of
 from moneystate.serving.client import Target
 from moneystate.serving.options import Security
 from moneystate.serving.tokens import BadToken, TokenCheck
+from moneystate.state.v1 import state_pb2 as s
 from moneystate.state.v1 import status_pb2
 from tests.query.certificates import ALL_SCOPES, Pki, pem, sign
 from tests.query.serving import Server, failure, new_cluster, wait_for
-from tests.query.test_reads import at
+from tests.query.story import at
 
-GET_ANN = query_pb2.GetUserRequest(user_id="ann")
+ANN = s.RecordName(state="user", key="ann")
+GET_ANN = s.GetRequest(name=ANN)
 
 
 @pytest.fixture(scope="module")
@@ -50,14 +51,14 @@ def files(pki: Pki, scope: str = ALL_SCOPES, **claims: Any) -> dict[str, str]:
     return {"ca": pki.ca, "cert": pki.client_cert, "key": pki.client_key, "token_file": token}
 
 
-def ask(server: Server, given: dict[str, str], call: str = "Query.GetUser", request: Any = GET_ANN) -> Any:
+def ask(server: Server, given: dict[str, str], call: str = "State.Get", request: Any = GET_ANN) -> Any:
     with server.client(**given) as client:
         return client.call(call, request)
 
 
 def test_with_certificate_token_and_scope_the_answer_is_whole(guarded: Server, pki: Pki) -> None:
-    user = ask(guarded, files(pki)).user
-    assert (user.resident_country_code.value, user.resident_country_code.masked) == ("PT", False)
+    (known,) = ask(guarded, files(pki)).records
+    assert (json.loads(known.json)["info"]["residentCountryCode"], list(known.masked)) == ("PT", [])
 
 
 @pytest.mark.parametrize(
@@ -101,14 +102,10 @@ def test_no_token(guarded: Server, pki: Pki) -> None:
 @pytest.mark.parametrize(
     ("scope", "call", "request_", "missing"),
     [
-        ("", "Query.GetUser", GET_ANN, "state.read"),
+        ("", "State.Get", GET_ANN, "state.read"),
         ("state.admin", "Status.GetStatus", status_pb2.GetStatusRequest(), "state.read"),
-        ("state.read state.read.personal", "Admin.ForgetUser", admin_pb2.ForgetUserRequest(user_id="x"), "state.admin"),
-        (
-            "state.read", "Query.ListUsers", query_pb2.ListUsersRequest(resident_country_code="ES"),
-            "state.read.personal",
-        ),
-        ("state.read", "Query.ListEntries", query_pb2.ListEntriesRequest(), "state.read.personal"),
+        ("state.read state.read.personal", "State.Forget", s.ForgetRequest(key="x"), "state.admin"),
+        ("state.read", "State.ListStored", s.ListStoredRequest(), "state.read.personal"),
     ],
 )  # fmt: skip
 def test_a_scope_that_is_missing(guarded: Server, pki: Pki, scope: str, call: str, request_: Any, missing: str) -> None:
@@ -120,66 +117,66 @@ def from_0_to_2(request: Any) -> Any:
     return request
 
 
-FIELD = query_pb2.UserFieldOf(user_id="ann", field=query_pb2.USER_FIELD_BIRTH_YEAR)
 PERSONAL_ANSWERS: list[tuple[str, Any]] = [
-    ("Query.GetUser", GET_ANN),
-    ("Query.BatchGetUsers", query_pb2.BatchGetUsersRequest(user_ids=["ann", "bob"])),
-    ("Query.GetSession", query_pb2.GetSessionRequest(session_id="s-ann")),
-    ("Query.ListUsers", query_pb2.ListUsersRequest()),
-    ("Query.ListPending", query_pb2.ListPendingRequest(at=at(1))),
-    ("Query.Explain", query_pb2.ExplainRequest(user_field=FIELD)),
-    ("Query.Explain", query_pb2.ExplainRequest(money_id="m-waits", at=at(1))),
-    ("Query.DiffUser", from_0_to_2(query_pb2.DiffUserRequest(user_id="ann"))),
-    ("Query.Diff", from_0_to_2(query_pb2.DiffRequest())),
+    ("State.Get", GET_ANN),
+    ("State.BatchGet", s.BatchGetRequest(names=[ANN, s.RecordName(state="user", key="bob")])),
+    ("State.List", s.ListRequest(state="user")),
+    ("State.ListEntries", s.ListEntriesRequest(map="sessions", key="ann")),
+    ("State.ListEntries", s.ListEntriesRequest(map="waiting", key="ann", at=at(1))),
+    ("State.Explain", s.ExplainRequest(name=ANN)),
+    ("State.Diff", from_0_to_2(s.DiffRequest())),
 ]
+PERSONAL = ['"ES"', '"PT"', '"FR"', '"CA"', '"1980"', '"1999"']  # countries and years of birth
 
 
 @pytest.mark.parametrize(("call", "request_"), PERSONAL_ANSWERS, ids=str)
 def test_personal_fields_are_masked_everywhere(guarded: Server, pki: Pki, call: str, request_: Any) -> None:
-    masked = list(personal_texts(ask(guarded, files(pki, READ), call, request_)))
-    assert masked
-    assert all(text.masked and not text.value for text in masked)
-    whole = list(personal_texts(ask(guarded, files(pki), call, request_)))
-    assert len(whole) == len(masked)
-    assert all(text.value and not text.masked for text in whole)
+    masked = list(records_of(ask(guarded, files(pki, READ), call, request_)))
+    whole = list(records_of(ask(guarded, files(pki), call, request_)))
+    assert any(record.masked for record in masked)
+    assert not any(record.masked for record in whole)
+    assert [r.name for r in masked] == [r.name for r in whole]
+    assert any(value in r.json for r in whole for value in PERSONAL)
+    assert not any(value in r.json for r in masked for value in PERSONAL)
 
 
 def test_personal_fields_are_masked_in_a_watch(guarded: Server, pki: Pki) -> None:
-    request = watch_pb2.WatchRequest(after=at(0).version)
+    stream = s.WatchRequest(after=at(0).version)
     with guarded.client(**files(pki, READ)) as client:
-        texts = list(personal_texts(next(client.stream("Watch.Watch", request))))
-    assert texts
-    assert all(text.masked and not text.value for text in texts)
+        told = list(records_of(next(m for m in client.stream("State.Watch", stream) if m.changes)))
+    assert any(record.masked for record in told)
+    assert not any(value in record.json for record in told for value in PERSONAL)
 
 
-def personal_texts(message: Any) -> Iterator[user_pb2.PersonalText]:
-    """All of them, wherever they stand in an answer."""
-    if isinstance(message, user_pb2.PersonalText):
-        yield message
+def records_of(message: Any) -> Iterator[s.Record]:
+    """All records that exist, wherever they stand in an answer."""
+    if isinstance(message, s.Record):
+        if message.HasField("json"):
+            yield message
         return
     for field, value in message.ListFields():
         if field.message_type is not None:
             for inner in value if field.is_repeated else [value]:
-                yield from personal_texts(inner)
+                yield from records_of(inner)
 
 
 def test_a_stream_ends_with_its_token(guarded: Server, pki: Pki) -> None:
     with guarded.client(**files(pki, expires_in_s=3)) as client:
-        stream = client.stream("Watch.Watch", watch_pb2.WatchRequest())
+        stream = client.stream("State.Watch", s.WatchRequest())
         assert failure(lambda: list(stream)) == ("UNAUTHENTICATED", "BAD_TOKEN")
 
 
 def test_who_read_personal_fields_is_on_record(guarded: Server, pki: Pki, audit: Path) -> None:
     subject = "auditor-7"
     ask(guarded, files(pki, READ, sub=subject))  # masked: nothing to record
-    request = query_pb2.BatchGetUsersRequest(user_ids=["ann", "nobody", "bob"])
-    ask(guarded, files(pki, f"{READ} {READ_PERSONAL}", sub=subject), "Query.BatchGetUsers", request)
+    request = s.BatchGetRequest(names=[s.RecordName(state="user", key=key) for key in ("ann", "nobody", "bob")])
+    ask(guarded, files(pki, f"{READ} {READ_PERSONAL}", sub=subject), "State.BatchGet", request)
 
     def records() -> list[Any]:
         return [json.loads(line) for line in audit.read_text().splitlines()]
 
     (line,) = wait_for(lambda: [line for line in records() if line["subject"] == subject])
-    assert (line["call"], line["users"], line["outcome"]) == ("Query.BatchGetUsers", ["ann", "bob"], "OK")
+    assert (line["call"], line["users"], line["outcome"]) == ("State.BatchGet", ["ann", "bob"], "OK")
     assert line["event"] == "read personal fields"
     assert line["version"].endswith("/2")
     assert line["peer"]
@@ -191,15 +188,14 @@ def test_who_read_personal_fields_is_on_record(guarded: Server, pki: Pki, audit:
 
 def test_who_read_entries_is_on_record_with_their_users(guarded: Server, pki: Pki, audit: Path) -> None:
     scope = f"{READ} {READ_PERSONAL}"
-    request = query_pb2.ListEntriesRequest(prefix="b", at=at(2))
-    ask(guarded, files(pki, scope, sub="comparer"), "Query.ListEntries", request)
+    ask(guarded, files(pki, scope, sub="comparer"), "State.ListStored", s.ListStoredRequest(page_size=2, at=at(0)))
 
     def lines() -> list[Any]:
         records = [json.loads(line) for line in audit.read_text().splitlines()]
         return [line for line in records if line["subject"] == "comparer"]
 
     (line,) = wait_for(lines)
-    assert (line["call"], line["users"], line["outcome"]) == ("Query.ListEntries", ["bob"], "OK")
+    assert (line["call"], line["users"], line["outcome"]) == ("State.ListStored", ["ann"], "OK")
 
 
 def test_a_certificate_that_was_renewed_is_used_without_a_restart(guarded: Server, pki: Pki, tmp_path: Path) -> None:
@@ -211,9 +207,9 @@ def test_a_certificate_that_was_renewed_is_used_without_a_restart(guarded: Serve
     assert failure(lambda: ask(guarded, given))[0] == "UNAVAILABLE"
     try:
         Path(pki.cert).write_bytes(b"half of a certificate")
-        assert ask(guarded, files(pki)).user.user_id == "ann"  # the pair before stays in use
+        assert ask(guarded, files(pki)).records[0].name.key == "ann"  # the pair before stays in use
         pki.issue("server", other)
-        assert ask(guarded, given).user.user_id == "ann"
+        assert ask(guarded, given).records[0].name.key == "ann"
     finally:
         Path(pki.cert).write_bytes(before[0])
         Path(pki.key).write_bytes(before[1])

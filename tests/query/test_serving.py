@@ -14,20 +14,20 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from moneystate.devbroker import DevBroker
-from moneystate.query.v1 import query_pb2, query_pb2_grpc
 from moneystate.serving.addresses import split
 from moneystate.serving.client import Client
+from moneystate.state.v1 import state_pb2_grpc
 from tests.ops.rules import check_healthy
 from tests.ports import free_port
 from tests.query.conftest import Moneystate
 from tests.query.serving import UP_S, Server, failure, new_cluster, wait_for
-from tests.query.story import begin
+from tests.query.story import begin, user
 from tests.scrape import health, scraped
 from tests.telemetry.receivers import Received, Receiver
 
 CALLS_EACH = 3
 MAX_CONNECTIONS = 64
-QUERY: Any = query_pb2_grpc.QueryStub  # generated without types
+STATE: Any = state_pb2_grpc.StateStub  # generated without types
 
 
 @pytest.fixture(scope="module")
@@ -87,15 +87,15 @@ def test_metrics_are_the_sum_over_all_workers(
     with ExitStack() as stack:
         channels = connect_to_all_workers(measured, stack)
         for channel in channels:
-            stub = QUERY(channel)
+            stub = STATE(channel)
             for _ in range(CALLS_EACH):
-                stub.GetUser(query_pb2.GetUserRequest(user_id="ann"), timeout=UP_S)
-            assert failure(lambda s=stub: s.GetUser(query_pb2.GetUserRequest(user_id="nobody")))[0] == "NOT_FOUND"
+                stub.Get(user("ann")[1], timeout=UP_S)
+            assert failure(lambda s=stub: s.Get(user("nobody")[1]))[0] == "NOT_FOUND"
     calls = "moneystate_query_calls_total"
-    wait_for(lambda: samples(metrics_port).get((calls, "Query.GetUser", "NOT_FOUND")) == len(channels))
+    wait_for(lambda: samples(metrics_port).get((calls, "State.Get", "NOT_FOUND")) == len(channels))
     values = samples(metrics_port)
-    assert values[calls, "Query.GetUser", "OK"] == CALLS_EACH * len(channels)
-    assert values["moneystate_query_seconds_count", "Query.GetUser", ""] == (CALLS_EACH + 1) * len(channels)
+    assert values[calls, "State.Get", "OK"] == CALLS_EACH * len(channels)
+    assert values["moneystate_query_seconds_count", "State.Get", ""] == (CALLS_EACH + 1) * len(channels)
     wait_for(lambda: samples(metrics_port)["moneystate_replica_caught_up", "", ""] == 1)  # said each second
     page = scraped(metrics_port)
     assert page.value("moneystate_replica_keys") == 1
@@ -107,14 +107,14 @@ def test_metrics_are_the_sum_over_all_workers(
 
 
 def asked(spans: list[Received]) -> list[Received]:
-    return [s for s in spans if s.attributes["rpc.method"] == "GetUser"]
+    return [s for s in spans if s.attributes["rpc.method"] == "Get"]
 
 
 def check_calls(spans: list[Received], callers: int) -> None:
     """One span for each call, without what was asked for."""
     calls = asked(spans)
     assert {(s.service, s.name, s.span.kind) for s in calls} == {
-        ("moneystate-enrich-queries", "moneystate.query.v1.Query/GetUser", Span.SPAN_KIND_SERVER)
+        ("money-enrichment-queries", "moneystate.state.v1.State/Get", Span.SPAN_KIND_SERVER)
     }
     answers = Counter((s.attributes["rpc.grpc.status_code"], s.attributes["moneystate.rows"]) for s in calls)
     assert answers == {(0, 1): CALLS_EACH * callers, (grpc.StatusCode.NOT_FOUND.value[0], 0): callers}
@@ -128,10 +128,10 @@ def test_a_call_continues_its_callers_trace(
 ) -> None:
     trace = "0af7651916cd43dd8448eb211c80319c"
     monkeypatch.setenv("TRACEPARENT", f"00-{trace}-b7ad6b7169203331-01")
-    assert moneystate("state", "status", "--address", measured.address, "--traces").code == 0
+    assert moneystate("ask", "enrichment", "status", "--address", measured.address, "--traces").code == 0
     wait_for(lambda: len(in_trace(receiver, trace)) == 2)
     by_service = {s.service: s for s in in_trace(receiver, trace)}
-    client, server = by_service["moneystate-ask"], by_service["moneystate-enrich-queries"]
+    client, server = by_service["moneystate-ask"], by_service["money-enrichment-queries"]
     assert client.span.kind == Span.SPAN_KIND_CLIENT
     assert client.span.parent_span_id.hex() == "b7ad6b7169203331"
     assert server.span.parent_span_id == client.span.span_id
@@ -157,7 +157,7 @@ def test_a_server_on_ipv6_prints_an_address_that_clients_can_use(
         assert (host, port != 0) == ("::1", True)
         with server.client() as client:
             assert get(client) == "ann"
-        assert moneystate("state", "get", "ann", "--address", server.address).code == 0
+        assert moneystate("ask", "enrichment", "get", "ann", "--address", server.address).code == 0
         assert moneystate("checkpoint", "fingerprint", server.address).code == 0
 
 
@@ -167,4 +167,4 @@ def listens_at(server: Server, port: int) -> set[str]:
 
 
 def get(client: Client) -> str:
-    return str(client.call("Query.GetUser", query_pb2.GetUserRequest(user_id="ann")).user.user_id)
+    return str(client.call(*user("ann")).records[0].name.key)

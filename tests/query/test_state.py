@@ -1,8 +1,10 @@
-"""`moneystate.state.v1` of a plain service by the real server: reads, versions, pages, queries, masks, watches."""
+"""`moneystate.state.v1` of a service by the real server: reads, versions, pages, queries, masks, watches."""
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -24,8 +26,8 @@ from tests.query.conftest import Moneystate
 from tests.query.market_story import EPOCH, LAST, OTHERS, SERVICE, MarketJob
 from tests.query.market_story import S as SECOND
 from tests.query.serving import Server, failure, new_cluster, reason_of, wait_for
-from tests.query.test_clients import ROOT, run_client
 
+ROOT = Path(__file__).resolve().parents[2]
 PERSONAL = f"{READ} state.read.personal"
 STREAMS = 10
 
@@ -429,10 +431,18 @@ def test_the_command_line_says_what_is_wrong_in_one_line(
 def test_both_examples_of_clients_say_the_same(market: Server, pki: Pki, go_clients: Path) -> None:
     given = files(pki, PERSONAL)
     flags = ["--address", market.address, "--tls-ca", given["ca"], "--token-file", given["token_file"]]
-    for command in [[str(go_clients / "state")], [sys.executable, str(ROOT / "examples" / "python" / "get_record.py")]]:
+    for command in [
+        [str(go_clients / "query-client")],
+        [sys.executable, str(ROOT / "examples" / "python" / "get_record.py")],
+    ]:
         got = run_client([*command, *flags, "get", "offers", "ann", "x2"])
         assert json.loads(got.stdout) == {"type": "Offer", "item": "x", "cents": 500, "tags": []}, got.stderr
         called = run_client([*command, *flags, "call", "cheapest", '{"item": "x", "most": 1}'])
         assert json.loads(called.stdout)[0]["cents"] == 300
         missing = run_client([*command, *flags, "get", "seller", "nobody"])
         assert (missing.returncode, missing.stderr[:11]) == (1, "NOT_FOUND: ")
+
+
+def run_client(given: list[str]) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    return subprocess.run(given, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path})

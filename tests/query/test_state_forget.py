@@ -1,4 +1,4 @@
-"""`State.Forget` of a plain service: the request is in the log, and the service that reads it forgets the key. The
+"""`State.Forget` of a service: the request is in the log, and the service that reads it forgets the key. The
 broker is real, because it says where the request is."""
 
 from __future__ import annotations

@@ -51,20 +51,6 @@ MONEY_FIELDS = (
     "moneyType",
     "isOldMoneyEvent",
 )
-KEPT_OF_MONEY = (
-    *("id", "userId", "userSessionId", "moneyType"),
-    *("amount", "openingBalance", "closingBalance"),
-)
-KEPT_FIELDS = {
-    "PaymentEvent": KEPT_OF_MONEY,
-    "TransactionEvent": KEPT_OF_MONEY,
-    "ChangeAddressEvent": ("userId", "residentCountryCode"),
-    "ChangeBirthDateEvent": ("userId", "birthYear"),
-    "ForgetUserRequested": ("id", "userId", "requestedBy"),
-    "UserSessionCreatedEvent": ("id", "userId", "clientCountryCode"),
-    "SessionLookupCompleted": ("moneyId", "userId", "clientCountryCode"),
-}
-MAX_KEPT_BYTES = 1024
 STATUS_OF_OUTCOME = {"FOUND": "LOOKED_UP", "NOT_FOUND": "NOT_FOUND", "FAILED": "LOOKUP_FAILED"}
 FIRST_TIME_MS = to_ms("0001-01-01T00:00:00+00:00")
 LAST_TIME_MS = to_ms("9999-12-31T23:59:59.999+00:00")
@@ -246,18 +232,11 @@ def _decode_record(record: LogRecord, rules: Rules) -> tuple[str, Json]:
         raise _Reason("no_event_time")
     if event_type != "Heartbeat" and TOPIC_OF_TYPE[event_type] != record.topic:
         raise _Reason("wrong_topic")
-    if (is_reply or event_type in RANK_OF_TYPE) and _is_too_large(event_type, fields, record.value, rules):
+    if (is_reply or event_type in RANK_OF_TYPE) and len(record.value) > rules.max_record_bytes:
         raise _Reason("too_large")
     if time_ms is not None and record.timestamp_ms is not None and time_ms > record.timestamp_ms + rules.max_future_ms:
         raise _Reason("too_far_ahead")
     return event_type, fields
-
-
-def _is_too_large(event_type: str, fields: Json, value: bytes, rules: Rules) -> bool:
-    """Too large to be written again: as a whole, or a part that is kept beyond the event."""
-    parts = [fields[name] for name in KEPT_FIELDS[event_type] if fields[name] is not None]
-    sizes = [len(part.encode()) if isinstance(part, str) else len(part) for part in parts]
-    return max(sizes) > MAX_KEPT_BYTES or len(value) > rules.max_record_bytes
 
 
 def _order_times(good: Sequence[tuple[LogRecord, str, Json]], bound_ms: int) -> Iterator[Event]:

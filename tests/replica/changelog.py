@@ -17,13 +17,12 @@ from confluent_kafka import Producer
 from moneystate.engine.keygroup import key_group_of
 from moneystate.replica import follower
 from moneystate.replica.model import NotReady, ReplicaError, Version
-from services.enrichment.replica.reads import Reads
-from services.enrichment.replica.replica_model import REPLICA, open_reads
-from services.enrichment.replica.snapshot import Snapshot
-from services.enrichment.topics import CHANGELOG, ENRICHED, STREAMS
+from moneystate.replica.service_reader import FollowedServiceReads
+from moneystate.replica.service_view import ServiceSnapshot
 from tests import waiting
+from tests.enrichment.topics import CHANGELOG
 from tests.kafka.logs import Cluster
-from tests.replica.states import entry_of
+from tests.replica.states import MODEL, entry_of, key_of
 
 GROUPS = 8
 DEADLINE_S = 90.0
@@ -38,7 +37,6 @@ class Options:
     topic_prefix: str
     history_ms: int | None = None
     history_versions: int | None = None
-    follow_lineage: bool = True
     kafka_config: dict[str, str] = field(default_factory=dict)
 
 
@@ -114,7 +112,8 @@ class Writer:
         for user in users:
             group = key_group_of(user, GROUPS)
             if group % self.outputs == output:
-                self.producers[output].produce(self.topic, None, b"u" + user, partition=(group + 1) % self.partitions)
+                partition = (group + 1) % self.partitions
+                self.producers[output].produce(self.topic, None, key_of("user", user), partition=partition)
 
     def move(self, output: int, changes: Iterable[Change], before: int) -> None:
         """As one who finds the changelog written for `before` partitions: in the open transaction, a tombstone for each
@@ -131,9 +130,6 @@ class Writer:
     def abort(self, output: int) -> None:
         self.producers[output].abort_transaction(DEADLINE_S)
 
-    def enriched(self, partitions: int = 1) -> str:
-        return self.cluster.create(STREAMS[ENRICHED], partitions)
-
 
 class Replica:
     """A follower in a process of its own, and a reader of its files."""
@@ -144,12 +140,12 @@ class Replica:
         self.options = Options(cluster.bootstrap_servers, self.data, cluster.prefix, **options)  # type: ignore[arg-type]
         self.context = multiprocessing.get_context("spawn")
         self.process: SpawnProcess | None = None
-        self.reads: Reads = open_reads(self.data)
+        self.reads = FollowedServiceReads(MODEL, ServiceSnapshot, self.data)
         self.start()
 
     def start(self) -> None:
         self.line, theirs = self.context.Pipe()
-        self.process = self.context.Process(target=follower.run, args=(self.options, REPLICA, theirs, self.open_saved))
+        self.process = self.context.Process(target=follower.run, args=(self.options, MODEL, theirs, self.open_saved))
         self.process.start()
         theirs.close()
 
@@ -170,10 +166,10 @@ class Replica:
         self.reads.close()
         shutil.rmtree(self.data, ignore_errors=True)
 
-    def at(self, version: Version) -> Snapshot:
+    def at(self, version: Version) -> ServiceSnapshot:
         """Once it is there."""
 
-        def found() -> object:
+        def found() -> ServiceSnapshot | None:
             self.reads.newest()
             try:
                 return self.reads.at_version(version)
@@ -181,22 +177,20 @@ class Replica:
                 return None
 
         snapshot = until(found, f"version {version}")
-        assert isinstance(snapshot, Snapshot)
+        assert snapshot is not None
         return snapshot
 
-    def latest(self, version: Version) -> Snapshot:
+    def latest(self, version: Version) -> ServiceSnapshot:
         """Once the newest is this one."""
         until(lambda: self.reads.newest() == version, f"the newest version to be {version}")
-        snapshot = self.reads.latest()
-        assert isinstance(snapshot, Snapshot)
-        return snapshot
+        return self.reads.latest()
 
 
 def until(holds: Callable[[], Result], description: str) -> Result:
     return waiting.until(holds, lambda: f"waited for {description}", DEADLINE_S)
 
 
-def is_ready(reads: Reads) -> bool:
+def is_ready(reads: FollowedServiceReads) -> bool:
     try:
         reads.latest()
     except NotReady:

@@ -1,37 +1,32 @@
-"""States of users as their changelog entries, made with the enrichment's own encoder."""
+"""States of users as the changelog's entries, made with the codecs of the enrichment."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from moneystate.engine.avro import long_bytes, string_bytes
+from moneystate.api.forgetting import FORGOTTEN, Forgotten
 from moneystate.replica.transaction_assembler import change_of
-from services.enrichment.money_ids import pack_id
-from services.enrichment.page import Page
-from services.enrichment.replica.replica_model import REPLICA
-from services.enrichment.source import encode_source, optional
-from services.enrichment.state import (
-    Forgotten,
-    User,
-    WaitingMoney,
-    encode_forgotten,
-    encode_page_entry,
-    encode_user,
-    encode_waiting,
-    forgotten_key,
-    page_key,
-    user_key,
-    waiting_key,
-)
-from services.enrichment.topics import USER_EVENTS, WALLET_EVENTS
+from moneystate.runtime import layout
+from moneystate.runtime.cells import Cell, Kind
+from moneystate.runtime.replica_model import ServiceReplica
+from moneystate.runtime.seen_page import NO_IDS, SeenIds, pack_id
+from services.enrichment import records
+from services.enrichment.service import Rules
+from tests.enrichment.jobs import SERVICE
+from tests.enrichment.topics import NAMES, USER_EVENTS, WALLET_EVENTS
 
 Entries = dict[bytes, bytes]
 
+MODEL = ServiceReplica(SERVICE)
+TTL_MS = Rules().session_ttl_ms
+LOOKUP = "session_lookup"
+
 
 def entry_of(key: bytes) -> tuple[bytes, bytes]:
-    """User and entry of a changelog key, as the replica's rows have them."""
-    change = change_of(key, None, REPLICA)
-    return change.user, change.entry
+    """Owner and entry of a changelog key, as the replica's rows have them."""
+    change = change_of(key, None, MODEL)
+    return change.owner, change.entry
 
 
 @dataclass(frozen=True)
@@ -40,7 +35,7 @@ class Money:
 
     id: str
     session: str  # the one that it waits for
-    offset: int  # its position
+    number: int  # of the money that has waited
     order_time_ms: int
     asked: bool = False  # it has been sent to lookup
 
@@ -54,55 +49,69 @@ class State:
     sessions: tuple[tuple[str, int], ...] = ()  # id, expires in ms
     seen: tuple[tuple[str, int], ...] = ()  # money id, time in ms
     money: tuple[Money, ...] = ()
-    pages: int = 1  # number of pages, a power of two
 
 
 def entries(user: bytes, state: State | None) -> Entries:
     if state is None:
         return {}
-    made = User(user)
-    made.depth = state.pages.bit_length() - 1
-    made.pages = {n: Page() for n in range(state.pages)}
-    made.country = None if state.country is None else state.country.encode()
-    made.birth_year = None if state.birth_year is None else state.birth_year.encode()
-    made.country_source = encode_source(USER_EVENTS, 1, 7, 1_000) if state.country else b""
+    info = records.UserInfo(state.birth_year, state.country)
+    made = {_entry("user", user, "", records.User(info, [], len(state.money)))}
     for id, expires in state.sessions:
-        made.page(id.encode()).sessions[id.encode()] = (expires, b"PT", b"")
-    for id, seen_at in state.seen:
-        made.page(id.encode()).add_id(pack_id(id.encode()), seen_at, b"")
-    by_key: Entries = {}
+        made.add(_entry("sessions", user, id, records.Session("FR", expires, id), expires - TTL_MS, expires))
     for money in state.money:
-        position = position_of(money)
-        page = made.page(money.session.encode())
+        held = _waiting(user, money, info)
         if money.asked:
-            page.lookups.append((money.id.encode(), money.order_time_ms + 5, position))
+            made.add(_entry(LOOKUP, user, f"{money.id} {money.number}", _asked(user, money, held)))
         else:
-            page.add_waiting(money.session.encode(), position)
-        by_key[waiting_key(user, position)] = encode_waiting(_waiting(user, money))
-    by_key[user_key(user)] = encode_user(made)
-    if made.depth:
-        by_key.update({page_key(user, n): encode_page_entry(page) for n, page in made.pages.items() if page.items()})
-    return by_key
+            made.add(_entry("waiting", user, f"{money.session}\0{money.number:012}", held))
+    if state.seen:
+        made.add(_seen(user, state.seen))
+    return dict(made)
 
 
-def position_of(money: Money) -> bytes:
-    return bytes([WALLET_EVENTS]) + (2).to_bytes(4, "big") + money.offset.to_bytes(8, "big")
+def key_of(name: str, user: bytes, id: str = "") -> bytes:
+    return layout.entry_key(MODEL.plan.kinds[name].prefix, user, id.encode())
 
 
-def _waiting(user: bytes, money: Money) -> WaitingMoney:
-    head = string_bytes(money.id.encode()) + string_bytes(user) + b"\x02" + string_bytes(money.session.encode())
-    head += long_bytes(money.order_time_ms) + string_bytes((125_000).to_bytes(3, "big")) + string_bytes(b"EUR")
-    head += string_bytes(b"\x00") + string_bytes(b"CARD") + b"\x00" + b"\x02\x00\x02" + string_bytes(b"FR")
-    sources = b"\x00\x00" + optional(encode_source(USER_EVENTS, 0, 3, 900))
-    waiting = WaitingMoney(money.order_time_ms, True, head, money.id.encode(), money.session.encode(), sources)
-    if money.asked:
-        waiting.requested_at, waiting.reason = money.order_time_ms + 5, 2
-    return waiting
+def _entry(name: str, user: bytes, id: str, value: Any, at_ms: int = 0, sweep_ms: int = 0) -> tuple[bytes, bytes]:
+    return _encoded(MODEL.plan.kinds[name], key_of(name, user, id), value, at_ms, sweep_ms)
+
+
+def _encoded(kind: Kind, key: bytes, value: Any, at_ms: int = 0, sweep_ms: int = 0) -> tuple[bytes, bytes]:
+    cell = Cell(key, kind, b"", b"")
+    cell.value, cell.changed_at, cell.sweep_at = value, at_ms, sweep_ms
+    stored = cell.encoded()
+    assert stored is not None
+    return key, stored
+
+
+def _waiting(user: bytes, money: Money, info: records.UserInfo) -> records.Waiting:
+    content = records.Money(
+        money.id, user.decode(), money.session, money.order_time_ms, b"\x7d", "EUR", b"", "CARD", False
+    )
+    return records.Waiting(content, info, True, money.order_time_ms)
+
+
+def _asked(user: bytes, money: Money, held: records.Waiting) -> Any:
+    request = records.SessionLookupRequested(
+        money.id, user.decode(), money.session, money.order_time_ms + 5, "SESSION_MISSING"
+    )
+    return MODEL.plan.kinds[LOOKUP].codec.record.cls(request, held)
+
+
+def _seen(user: bytes, seen: tuple[tuple[str, int], ...]) -> tuple[bytes, bytes]:
+    ids = SeenIds(0, 0, NO_IDS)
+    for id, seen_at in sorted(seen, key=lambda one: one[1]):
+        ids = ids.with_id(pack_id(id.encode()), seen_at)
+    prefix = layout.prefix_of(layout.SEEN, NAMES[WALLET_EVENTS])
+    kind = MODEL.plan.kind_at(prefix)
+    assert kind is not None
+    return _encoded(kind, layout.entry_key(prefix, user), ids)
 
 
 def forgotten(user: bytes, request: str, at_ms: int) -> Entries:
-    proof = Forgotten(request.encode(), b"operator", at_ms, encode_source(USER_EVENTS, 0, 99, at_ms))
-    return {forgotten_key(user): encode_forgotten(proof)}
+    proof = Forgotten(at_ms, request, "operator", NAMES[USER_EVENTS], 0, 99)
+    return dict([_entry(FORGOTTEN, user, "", proof)])
 
 
 def changes(before: Entries, after: Entries) -> list[tuple[bytes, bytes | None]]:

@@ -11,19 +11,16 @@ from typing import Any
 import psutil
 import pytest
 
-from moneystate.engine.avro import string_bytes
 from moneystate.replica import files
 from moneystate.replica.files import Secondary
-from moneystate.replica.model import NotFound, Pruned, Version
+from moneystate.replica.model import Pruned, Version
+from moneystate.replica.service_view import Item, ServiceSnapshot
 from moneystate.replica.shared_status import SharedStatusFile
-from services.enrichment import fingerprints as fp
-from services.enrichment.replica.model import Where
-from services.enrichment.replica.snapshot import Snapshot
-from services.enrichment.source import encode_source, optional
-from services.enrichment.topics import CHANGELOG, USER_EVENTS, WALLET_EVENTS
+from services.enrichment import service
+from tests.enrichment.topics import CHANGELOG
 from tests.kafka.logs import Cluster
 from tests.replica.changelog import Change, Replica, Writer, is_ready, until
-from tests.replica.states import State, changes, entries, forgotten
+from tests.replica.states import MODEL, State, changes, entries, forgotten, key_of
 
 MakeReplica = Callable[..., Replica]
 USERS = [f"user-{n}".encode() for n in range(12)]
@@ -37,11 +34,16 @@ def folder_of(replica: Replica) -> Path:
     return files.folder(replica.data, files.generation(replica.data) or "")
 
 
-def countries(snapshot: object) -> set[str]:
-    values = set()
-    for view in snapshot.users(limit=100, after=None).items:  # type: ignore[attr-defined]
-        values.add(view.country.value)
-    return values
+def users(snapshot: ServiceSnapshot) -> list[Item]:
+    return list(snapshot.keys(snapshot.plan.kinds["user"], b"", b"", b"", 100, None).items)
+
+
+def countries(snapshot: ServiceSnapshot) -> set[str]:
+    return {user.record.info.resident_country_code for user in users(snapshot)}
+
+
+def of_country(snapshot: ServiceSnapshot, country: str) -> set[bytes]:
+    return {user.owner for user in users(snapshot) if user.record.info.resident_country_code == country}
 
 
 def test_what_was_there_before_the_replica_is_its_first_version(cluster: Cluster, replica_of: MakeReplica) -> None:
@@ -55,7 +57,7 @@ def test_what_was_there_before_the_replica_is_its_first_version(cluster: Cluster
     with pytest.raises(Pruned):
         replica.reads.at_version(Version("one", 1))
     status = replica.reads.status()
-    assert (status.users, status.key_groups) == (len(USERS), 8)
+    assert (status.keys, status.key_groups) == (len(USERS), 8)
     until(lambda: replica.reads.status().lag_records == 0, "no lag")
 
 
@@ -105,7 +107,7 @@ def test_aborted_transactions_and_groups_without_changes_change_nothing(
     only = USERS[:1]
     last = writer.batch(1, puts("FR", only))
     snapshot = replica.latest(last)
-    assert {v.user_id for v in snapshot.users(country="FR", limit=9, after=None).items} == {"user-0"}
+    assert of_country(snapshot, "FR") == {b"user-0"}
     assert countries(snapshot) == {"ES", "FR"}
 
 
@@ -197,17 +199,6 @@ def test_what_compaction_took_from_a_batch_is_missing_until_the_record_that_repl
             replica.reads.at_version(Version("one", number))
 
 
-def test_enriched_events_are_followed_also_where_their_topic_comes_later(
-    cluster: Cluster, replica_of: MakeReplica
-) -> None:
-    writer = Writer(cluster)
-    replica = replica_of()
-    replica.latest(writer.batch(0, puts("ES")))
-    put_out(cluster, writer.enriched(), b"m-1", b"user-0")
-    replica.latest(writer.batch(1, puts("FR")))
-    until(lambda: where(replica, "m-1") is Where.PUT_OUT, "the lineage")
-
-
 def test_a_changelog_that_is_made_anew_is_read_anew(cluster: Cluster, replica_of: MakeReplica) -> None:
     writer = Writer(cluster)
     replica = replica_of()
@@ -218,11 +209,11 @@ def test_a_changelog_that_is_made_anew_is_read_anew(cluster: Cluster, replica_of
     last = again.batch(0, puts("FR", USERS[:2]), epoch="two")
     replica.start()
     snapshot = replica.latest(last)
-    assert [v.user_id for v in snapshot.users(limit=9, after=None).items] == ["user-0", "user-1"]
+    assert [user.owner for user in users(snapshot)] == [b"user-0", b"user-1"]
 
 
-def user_ids(snapshot: Snapshot) -> set[bytes]:
-    return {view.user_id.encode() for view in snapshot.users(limit=100, after=None).items}
+def user_ids(snapshot: ServiceSnapshot) -> set[bytes]:
+    return {user.owner for user in users(snapshot)}
 
 
 def test_partitions_that_are_added_to_the_changelog_lose_no_user(cluster: Cluster, replica_of: MakeReplica) -> None:
@@ -307,74 +298,20 @@ def test_history_goes_by_the_number_of_versions(cluster: Cluster, replica_of: Ma
         replica.reads.at_version(Version("one", 1))
 
 
-def lineage() -> bytes:
-    money, birth = encode_source(WALLET_EVENTS, 0, 17, 5_000), encode_source(USER_EVENTS, 1, 3, 900)
-    return fp.LINEAGE + money + b"\x00" + optional(birth) + b"\x00\x00\x00"
-
-
-def put_out(cluster: Cluster, topic: str, money_id: bytes, user: bytes) -> None:
-    """With its lineage."""
-    producer = cluster.producer()
-    value = fp.MONEY_ENRICHED + string_bytes(money_id) + b"the rest"
-    producer.produce(topic, value, key=user, headers=[("lineage", lineage())])
-    assert producer.flush(30) == 0
-
-
-def where(replica: Replica, money_id: str) -> Where | None:
-    replica.reads.newest()
-    try:
-        return replica.reads.latest().money(money_id).where
-    except NotFound:
-        return None
-
-
-def test_money_that_was_put_out_is_explained_by_its_lineage(cluster: Cluster, replica_of: MakeReplica) -> None:
-    writer = Writer(cluster)
-    put_out(cluster, writer.enriched(), b"m-1", b"user-0")
-    last = writer.batch(0, puts("ES"))
-    replica = replica_of()
-    snapshot = replica.latest(last)
-    until(lambda: where(replica, "m-1"), "the lineage")
-    money = replica.reads.latest().money("m-1")
-    assert (money.where, money.user_id) == (Where.PUT_OUT, "user-0")
-    assert money.enriched is not None
-    assert (money.enriched.topic, money.enriched.offset) == ("money-enriched-events", 0)
-    assert [(role, event_source.topic, event_source.offset) for role, event_source in money.origins] == [
-        ("money", "wallet-events", 17), ("birthYear", "user-events", 3),
-    ]  # fmt: skip
-    assert snapshot.header.version == last
-
-
 def test_a_forgotten_user_is_gone_from_all_versions(cluster: Cluster, replica_of: MakeReplica) -> None:
     writer = Writer(cluster)
     replica = replica_of()
-    state = State(country="ES", birth_year="1980", sessions=(("s-1", 1 << 40),))
-    there = entries(b"user-0", state)
+    there = entries(b"user-0", State(country="ES", birth_year="1980", sessions=(("s-1", 1 << 40),)))
     first = writer.batch(0, [*puts("FR", USERS[1:]), *changes({}, there)])
-    assert replica.latest(first).session("s-1")[0] == "user-0"
+    assert [owner for owner, *_ in replica.latest(first).view.find(service.by_session, "s-1")] == ["user-0"]
     last = writer.batch(1, [*changes(there, {}), *forgotten(b"user-0", "r-1", 5).items()])
-    assert replica.latest(last).forgotten("user-0").request_id == "r-1"
-    for version in (first, last):
-        snapshot = replica.reads.at_version(version)
-        with pytest.raises(NotFound):
-            snapshot.user("user-0")
-        with pytest.raises(NotFound):
-            snapshot.session("s-1")
-        assert len(snapshot.users(limit=99, after=None).items) == len(USERS) - 1
-
-
-def test_a_replica_that_is_built_anew_does_not_read_the_lineage_of_who_is_forgotten(
-    cluster: Cluster, replica_of: MakeReplica
-) -> None:
-    writer = Writer(cluster)
-    topic = writer.enriched()
-    put_out(cluster, topic, b"m-1", b"user-0")
-    put_out(cluster, topic, b"m-2", b"user-1")
-    last = writer.batch(0, [*puts("FR", USERS[1:]), *forgotten(b"user-0", "r-1", 6_000).items()])
-    replica = replica_of()
-    replica.latest(last)
-    until(lambda: where(replica, "m-2"), "the lineage of another")
-    assert where(replica, "m-1") is None
+    newest = replica.latest(last)
+    again = replica_of().latest(last)
+    for one in (newest, again):
+        assert one.record(MODEL.plan.kinds["forgotten"], b"user-0").request_id == "r-1"
+    for snapshot in (replica.reads.at_version(first), newest, again):
+        assert user_ids(snapshot) == set(USERS[1:])
+        assert list(snapshot.view.find(service.by_session, "s-1")) == []
 
 
 def test_a_new_epoch_begins_with_its_whole_state_and_strays_are_of_no_account(
@@ -391,12 +328,10 @@ def test_a_new_epoch_begins_with_its_whole_state_and_strays_are_of_no_account(
         writer.begin(output, puts("FR", remaining[:3]))
         writer.stray(output, remaining)
         writer.commit(output)
-        writer.begin(output, [*puts("FR", remaining), *((b"u" + user, None) for user in gone)])
+        writer.begin(output, [*puts("FR", remaining), *((key_of("user", user), None) for user in gone)])
         writer.end(output, -1, watermark=30, epoch="two", records=0)
     begun = Version("two", -1)
-    assert {v.user_id for v in replica.latest(begun).users(country="FR", limit=99, after=None).items} == {
-        user.decode() for user in remaining
-    }
+    assert of_country(replica.latest(begun), "FR") == set(remaining)
     last = writer.batch(0, puts("PT", remaining[:1]), watermark=40, epoch="two")
     assert countries(replica.latest(last)) == {"FR", "PT"}
     assert replica.reads.at_time(40).header.version == last

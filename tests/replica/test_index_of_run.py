@@ -17,7 +17,7 @@ from moneystate.replica.loading import Loader
 from moneystate.replica.model import Version
 from moneystate.replica.record import read_layout
 from moneystate.replica.store import Store
-from moneystate.replica.transaction_assembler import BatchSlice, Change, End, change_of
+from moneystate.replica.transaction_assembler import BatchSlice, End, EntryChange, change_of
 from moneystate.runtime import layout
 from moneystate.runtime.replica_model import ServiceReplica, index_prefix, place_of
 
@@ -68,17 +68,17 @@ class Replica:
         self.model = ServiceReplica(REFERENCE)
         self.store = Store(files.open_primary(self.folder, self.name), self.model)
 
-    def change(self, key: str, n: int) -> Change:
+    def change(self, key: str, n: int) -> EntryChange:
         kind = self.model.plan.kinds["total"]
         entry = layout.entry_key(layout.prefix_of(layout.VALUE, "total"), key.encode())
         return change_of(entry, kind.codec.encode(Total(n)), self.model)
 
-    def load(self, rules: dict[str, Any], *changes: Change) -> None:
+    def load(self, rules: dict[str, Any], *changes: EntryChange) -> None:
         loader = Loader(self.store)
         loader.add(0, list(enumerate(changes)))
         loader.finish({0: (len(changes), end(0, rules))}, 1, 1, {0: len(changes) + 1})
 
-    def apply(self, batch: int, rules: dict[str, Any], *changes: Change) -> None:
+    def apply(self, batch: int, rules: dict[str, Any], *changes: EntryChange) -> None:
         Applier(self.store).apply(BatchSlice(end(batch, rules), list(changes), 0, 9 * batch, 9 * batch + 1), exact=True)
 
     def indexed(self) -> dict[str, str]:

@@ -1,4 +1,6 @@
-"""The rows to the byte: golden bytes, and that keys sort as what they stand for."""
+"""The keys of rows sort as what they stand for, and rows of an earlier format are not read.
+
+`test_service_model` has the golden bytes."""
 
 from __future__ import annotations
 
@@ -9,26 +11,13 @@ from hypothesis import strategies as st
 from rocksdict import WriteBatch
 
 from moneystate.replica import rows
-from moneystate.replica.files import FORMAT
 from moneystate.replica.record import read_record
-from tests.replica.states import State, changes, entries
 from tests.replica.test_store_model import Replica
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "replica"
-EARLIER = GOLDEN / "v3.hex"
-BEFORE = State(country="ES", sessions=(("s-1", 99),), seen=(("m-1", 3),))
-AFTER = State(country="FR", sessions=(("s-1", 99),))
+EARLIER = GOLDEN / "service-v4.hex"
 
 texts = st.binary(max_size=6)
-
-
-def test_the_rows_are_the_golden_ones() -> None:
-    replica = Replica()
-    replica.apply(changes({}, entries(b"a\x00b", BEFORE)))
-    replica.apply(changes(entries(b"a\x00b", BEFORE), entries(b"a\x00b", AFTER)))
-    there = [f"{key.hex()} {value.hex()}" for key, value in replica.store.db.items(b"\x00", b"\xff")]
-    replica.close()
-    assert there == (GOLDEN / f"v{FORMAT}.hex").read_text().split("\n")[:-1]
 
 
 def test_files_of_an_earlier_format_are_taken_for_none() -> None:

@@ -20,15 +20,17 @@ from moneystate.savepoint.format import begin, finish, write_state
 from moneystate.savepoint.manifest import EXPORT, ChangelogPosition, Manifest
 from moneystate.serving.savepoint import saved_state
 from moneystate.testing.simulation import Simulation
-from services.enrichment.replica.replica_model import REPLICA
+from services.enrichment import service
 from state_tools.changelog_position import changelog_position
-from tests.enrichment.by_hand import inputs, simulation
+from tests.enrichment.harness import inputs, simulation
+from tests.enrichment.jobs import Rules
 from tests.kafka.logs import Cluster
-from tests.reference.model import Rules
 from tests.replica.changelog import GROUPS, Replica, Writer
+from tests.replica.states import MODEL
+from tests.replica.test_store_model import paged
 from tests.workloads.workload_log import workload_log
 
-RULES = Rules()
+RULES = Rules(lookup=True)
 BATCHES, SAVED = 10, 5
 SET = AlterConfigOpType.SET
 OUTPUTS = 3
@@ -37,7 +39,7 @@ OUTPUTS = 3
 def savepoint(out: Path, sim: Simulation, batch: int, position: ChangelogPosition | None) -> str:
     folder = begin(out)
     files = [write_state(folder, n, sorted(state.entries.items())) for n, state in enumerate(sim.states)]
-    about: dict[str, Any] = {"job": "moneystate-enrich", "schemas": [], "rules": {}, "partitions": OUTPUTS}
+    about: dict[str, Any] = {"job": MODEL.plan.name, "schemas": [], "rules": {}, "partitions": OUTPUTS}
     about |= {"plan": None, "watermark": sim.watermark, "counts": {}, "fingerprint": "", "key_groups": GROUPS}
     of_version: dict[str, Any] = {"origins": ["one"], "origin_batch": batch + 1, "changelog": position}
     finish(out, Manifest(EXPORT, "", state=files, **about, **of_version))
@@ -50,9 +52,9 @@ def answers(replica: Replica, version: Version) -> dict[str, Any]:
     header = snapshot.header._replace(current_as_of_ms=0)
     return {
         "header": header,
-        "users": snapshot.users(limit=10_000, after=None).items,
-        "entries": snapshot.entries(limit=10_000, after=None).items,
-        "pending": snapshot.pending(limit=10_000, after=None).items,
+        "users": paged(lambda after: snapshot.keys(snapshot.plan.kinds["user"], b"", b"", b"", 1_000, after)),
+        "entries": paged(lambda after: snapshot.entries(limit=1_000, after=after)),
+        "pending": service.pending(snapshot.view, 10_000),
     }
 
 
@@ -107,7 +109,7 @@ def cut(cluster: Cluster, topic: str, positions: Mapping[int, int]) -> None:
 
 def check_refusals(replica: Replica, place: str) -> None:
     """The changelog does not continue what is older than its retention, or another one's."""
-    saved, now = saved_state(place), Topics(replica.options, REPLICA).describe()
+    saved, now = saved_state(place), Topics(replica.options, MODEL.changelog).describe()
     assert unusable(saved, now) == ""
     half_a_day_ms = now.delete_retention_ms // 2
     assert "may have lost tombstones" in unusable(replace(saved, read_ms=saved.read_ms - half_a_day_ms), now)

@@ -1,4 +1,4 @@
-"""A plain service's replica against plain dictionaries: at every version that is kept, whatever the service did."""
+"""A service's replica against plain dictionaries: at every version that is kept, whatever the service did."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from moneystate.records import index_order
 from moneystate.records.index_order import Span
 from moneystate.replica import files, rows
 from moneystate.replica.applying import Applier
+from moneystate.replica.files import FORMAT
 from moneystate.replica.loading import Loader
-from moneystate.replica.model import Page, Pruned, Source, Version
+from moneystate.replica.model import EventPlace, Page, Pruned, Version
 from moneystate.replica.retention import RetentionPolicy, RetentionSweep
 from moneystate.replica.service_reader import COMPARED, ServiceReads, SetTimer
 from moneystate.replica.service_view import ServiceSnapshot
 from moneystate.replica.store import Store
-from moneystate.replica.transaction_assembler import BatchSlice, Change, End, change_of
+from moneystate.replica.transaction_assembler import BatchSlice, End, EntryChange, change_of
 from moneystate.runtime.cells import Cell
 from moneystate.runtime.entry_view import EntryView
 from moneystate.runtime.replica_model import ServiceReplica
@@ -36,7 +37,7 @@ from tests.budget import examples
 
 MODEL = ServiceReplica("tests.api.services.market:service")
 KEPT = 4
-GOLDEN = Path(__file__).parent.parent / "golden" / "replica" / "service-v4.hex"
+GOLDEN = Path(__file__).parent.parent / "golden" / "replica" / f"service-v{FORMAT}.hex"
 T = TypeVar("T")
 SELLERS = ["", "a", "ab", "b", "é", "\x00"]
 
@@ -402,10 +403,10 @@ def test_the_timers_of_a_key_tell_the_events_that_set_them(tmp_path: Path) -> No
     timers = reads.timers(b"a", reads.latest(), 10)
     store.close()
     # topics have the numbers that the job has given them
-    assert timers == [SetTimer("overdue", b"", 61 * S + 1_800_000, Source("orders", 0, 1, 61 * S))]
+    assert timers == [SetTimer("overdue", b"", 61 * S + 1_800_000, EventPlace("orders", 0, 1, 61 * S))]
 
 
-def _from_topic_7(change: Change) -> Change:
+def _from_topic_7(change: EntryChange) -> EntryChange:
     """As a job wrote it to whom this number stands for the orders."""
     kind = ServiceReplica("examples.orders.orders:service").plan.kind_of(b"t\x07overdue\x00\x00")
     if change.value is None or not change.entry.endswith(b"t\x07overdue") or kind is None:

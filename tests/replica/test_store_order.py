@@ -13,12 +13,11 @@ from moneystate.replica.applying import Applier
 from moneystate.replica.files import Rebuild
 from moneystate.replica.loading import Loader
 from moneystate.replica.model import Pruned, Version
-from moneystate.replica.reader import Reader
+from moneystate.replica.service_reader import ServiceReads
+from moneystate.replica.service_view import ServiceSnapshot
 from moneystate.replica.store import Store
-from moneystate.replica.transaction_assembler import BatchSlice, Change, End, change_of
-from services.enrichment.replica.replica_model import REPLICA
-from services.enrichment.replica.snapshot import Snapshot
-from tests.replica.states import State, entries
+from moneystate.replica.transaction_assembler import BatchSlice, End, EntryChange, change_of
+from tests.replica.states import MODEL, State, entries
 
 GROUPS = 2  # one in each partition
 
@@ -26,7 +25,7 @@ GROUPS = 2  # one in each partition
 @pytest.fixture
 def store() -> Iterator[Store]:
     data = tempfile.mkdtemp(prefix="moneystate-test-")
-    made = Store(files.open_primary(data, files.begin_generation(data)), REPLICA)
+    made = Store(files.open_primary(data, files.begin_generation(data)), MODEL)
     Loader(made).finish({}, GROUPS, 2, {0: 0, 1: 0})
     try:
         yield made
@@ -40,10 +39,14 @@ def ended(epoch: str, batch: int, at_ms: int, partition: int) -> End:
 
 
 def batch_slice(epoch: str, batch: int, partition: int, offset: int, *countries: str) -> BatchSlice:
-    changes: list[Change] = []
+    changes: list[EntryChange] = []
     for n, country in enumerate(countries):
-        changes += [change_of(k, v, REPLICA) for k, v in entries(b"user-%d" % n, State(country=country)).items()]
+        changes += [change_of(k, v, MODEL) for k, v in entries(b"user-%d" % n, State(country=country)).items()]
     return BatchSlice(ended(epoch, batch, offset, partition), changes, partition, offset, offset + 1)
+
+
+def country(reads: ServiceReads) -> str:
+    return str(reads.latest().record(MODEL.plan.kinds["user"], b"user-0").info.resident_country_code)
 
 
 def test_a_version_of_the_epoch_before_that_comes_after_the_next_epochs_is_not_dropped(store: Store) -> None:
@@ -62,11 +65,9 @@ def test_a_load_sorts_them(store: Store) -> None:
     ends = {0: (5, ended("two", 0, 2_000, 0)), 1: (1, ended("one", 8, 1_000, 1))}
     Loader(store).finish(ends, GROUPS, 2, {0: 6, 1: 2})
     applier.apply(batch_slice("two", 0, 1, 2, "PT"), exact=True)
-    reader = Reader(REPLICA, Snapshot, store.db)
+    reader = ServiceReads(MODEL, ServiceSnapshot, store.db)
     assert reader.newest() == Version("two", 0)
-    user = reader.latest().user("user-0")
-    assert user.country is not None
-    assert user.country.value == "PT"
+    assert country(reader) == "PT"
     with pytest.raises(Pruned):
         reader.at_version(Version("one", 8))
 
@@ -77,6 +78,4 @@ def test_what_was_read_again_after_a_kill_changes_nothing(store: Store) -> None:
         applier.apply(batch_slice("one", 0, partition, 0, "ES"), exact=True)
         applier.apply(batch_slice("one", 1, partition, 1, "PT"), exact=True)
     applier.apply(batch_slice("one", 0, 0, 0, "FR"), exact=True)
-    user = Reader(REPLICA, Snapshot, store.db).latest().user("user-0")
-    assert user.country is not None
-    assert user.country.value == "PT"
+    assert country(ServiceReads(MODEL, ServiceSnapshot, store.db)) == "PT"

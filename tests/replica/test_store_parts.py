@@ -10,7 +10,7 @@ from moneystate.replica.files import Db
 from tests.replica.states import Money, State, changes, entries
 from tests.replica.test_store_model import Replica
 
-BEFORE = {b"user-%d" % n: State(country="ES", seen=(("m-1", 3),)) for n in range(3)}
+BEFORE = {b"user-%d" % n: State(country="ES", sessions=(("s-1", 99),), seen=(("m-1", 3),)) for n in range(3)}
 AFTER = {
     b"user-0": State(country="FR", money=(Money("m-2", "s-1", 4, 7),)),
     b"user-1": None,
@@ -52,10 +52,10 @@ def rows_after(monkeypatch: pytest.MonkeyPatch, kill_at: int | None) -> tuple[li
                 replica.apply(CHANGES)
             except Killed:
                 newest = replica.batch - 1
-                assert replica.reader.latest().header.version.batch == newest
+                assert replica.reads.latest().header.version.batch == newest
                 replica.restart()
         if kill_at is not None:
-            assert replica.reader.latest().user("user-1").user_id == "user-1", "it is not to be seen before it is whole"
+            assert replica.record("user", b"user-1") is not None, "it is not to be seen before it is whole"
             replica.apply(CHANGES)
         return [row for row in replica.store.db.items(b"\x00", b"\xff") if row[0][:1] != rows.META], written
     finally:

@@ -11,8 +11,7 @@ from moneystate.engine.plan import EMPTY, PartitionPlan, Plan, TopicPartition
 from moneystate.savepoint.fingerprint import Fingerprint
 from moneystate.savepoint.format import begin, finish, write_output, write_state
 from moneystate.savepoint.manifest import EXPORT, Manifest
-from services.enrichment.job import enrichment_job
-from services.enrichment.rules import Rules
+from tests.enrichment.jobs import Rules, enrichment_job
 
 JOB = enrichment_job(Rules())
 

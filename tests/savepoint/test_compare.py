@@ -15,17 +15,15 @@ from moneystate.savepoint.manifest import EXPORT, Manifest
 from moneystate.savepoint.rescale import rescale
 from moneystate.savepoint.view import owner_view
 from moneystate.testing.simulation import Simulation
-from services.enrichment.job import enrichment_job
-from services.enrichment.rules import Rules
-from services.enrichment.state_model import STATE
-from services.enrichment.topics import USER_EVENTS, WALLET_EVENTS
 from state_tools.replay import compared, complete_keys, digest_of, drained
-from tests.enrichment.by_hand import inputs, simulation
+from tests.enrichment.harness import inputs, simulation
+from tests.enrichment.jobs import STATE, Rules, enrichment_job
+from tests.enrichment.topics import USER_EVENTS, WALLET_EVENTS
 from tests.reference import model
 from tests.workloads.workload_log import workload_log
 
 RULES = model.Rules()
-KEPT = {"dedup_ttl_ms": RULES.dedup_ttl_ms}
+KEPT = enrichment_job(Rules(lookup=True)).rules
 SILENT = [(USER_EVENTS, 8), (WALLET_EVENTS, 9)]
 
 
@@ -87,15 +85,13 @@ def test_users_are_shown_with_all_that_the_state_has_of_them() -> None:
     sim = ran()
     entries = [entry for state in sim.states for entry in sorted(state.entries.items())]
     users = {fact.user for fact in facts(entries, STATE, KEPT, with_clock=False)}
-    rules = dict(enrichment_job(Rules(lookup=True)).rules)
-    views = [owner_view(STATE, user, entries, rules) for user in users]
+    views = [owner_view(STATE, user, entries, KEPT) for user in users]
     shown = [view for view in views if view is not None]
     assert len(shown) == len(users)
     assert sum(len(view["buffered"]) for view in shown) == sim.buffered
-    held = sum(sim.counts.get(name, 0) for name in ("waiting", "looking_up"))
-    assert sum(len(view["waiting"]) for view in shown) == held
-    assert all(view["timers"] for view in shown if view["sessions"])
-    assert owner_view(STATE, b"nobody", entries, rules) is None
+    assert sum(len(view["session_lookup"]) for view in shown) == sim.counts["looking_up"] > 0
+    assert all(view["timers"] for view in shown if view["waiting"])
+    assert owner_view(STATE, b"nobody", entries, KEPT) is None
 
 
 def test_a_replay_takes_a_drain_from_the_plan(tmp_path: Path) -> None:

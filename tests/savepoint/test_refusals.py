@@ -33,7 +33,7 @@ def fits(folder: Path, key_groups: int = 8, **rules: Any) -> None:
         {"dedup_ttl_ms": 1},
         {"session_wait_ms": 1},
         {"max_future_ms": 1},
-        {"lookup": True},
+        {"session_lookup": "topic"},
     ],
 )
 def test_other_rules_are_refused_by_name(tmp_path: Path, other: dict[str, Any]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import random
-import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,6 @@ from moneystate.engine import keys
 from moneystate.engine.keygroup import key_group_of
 from moneystate.engine.state import MemoryState
 from moneystate.errors import CheckpointError
-from moneystate.replica.follower import Follower
-from moneystate.replica.reader import FollowedReader
-from moneystate.replica.snapshot import Snapshot
 from moneystate.savepoint.compare import compare
 from moneystate.savepoint.fingerprint import Fingerprint, of_group
 from moneystate.savepoint.format import Savepoint, begin, finish, write_state
@@ -28,18 +24,14 @@ from moneystate.savepoint.load import load
 from moneystate.savepoint.manifest import EXPORT, Manifest
 from moneystate.savepoint.rescale import rescale
 from moneystate.savepoint.view import owner_view
-from moneystate.serving.options import ServeOptions
 from moneystate.testing.simulation import Input
-from services.enrichment.job import enrichment_job
-from services.enrichment.rules import Rules
-from tests import waiting
 from tests.bootstrap.harness import Here, write_archive
 from tests.engine.tiny import ALPHA, BETA, NOTES, TinyLog, TinyRun
-from tests.engine.tiny_service import REPLICA, STATE, tiny_job
+from tests.engine.tiny_service import STATE, tiny_job
+from tests.enrichment.jobs import Rules, enrichment_job
 from tests.job.harness import Setup, finished
 from tests.kafka.logs import FLUSH_S, Cluster, wait_until_stable
 
-CATCH_UP_S = 60.0
 JOB = tiny_job()
 PLACES = [(topic, partition) for topic in (ALPHA, BETA) for partition in (0, 1)]
 
@@ -205,25 +197,3 @@ def test_a_real_job_is_exported_rescaled_started_and_replayed(setup: Setup) -> N
     assert written == Counter((key, value) for stream, key, value, _ in whole.sim.outputs if stream == 0)
     assert verdict["output"] == [written.total(), 0, 0]
     assert verdict["fingerprint"] == fingerprint(whole)
-    states = [state.entries for state in whole.sim.states]
-    wanted = {key: value for entries in states for key, value in entries.items() if not keys.is_engines(key)}
-    assert replicated(setup, setup.folder / "replica") == wanted
-
-
-def replicated(setup: Setup, data: Path) -> dict[bytes, bytes]:
-    """The entries of the newest version, once a real follower has caught up with the changelog."""
-    data.mkdir()
-    stopped = threading.Event()
-    follower = Follower(ServeOptions(setup.bootstrap_servers, str(data), "", setup.prefix), REPLICA, stopped.is_set)
-    thread = threading.Thread(target=follower.run)
-    thread.start()
-    reads: FollowedReader[tuple[int, int], Snapshot[tuple[int, int]]] = FollowedReader(REPLICA, Snapshot, str(data))
-    try:
-        waiting.until(
-            lambda: reads.newest() and reads.status().caught_up, lambda: "the replica to catch up", CATCH_UP_S
-        )
-        return {entry.key: entry.value for entry in reads.latest().entries(limit=1_000, after=None).items}
-    finally:
-        stopped.set()
-        thread.join()
-        reads.close()

@@ -8,11 +8,12 @@ import pytest
 
 from moneystate.engine.keygroup import key_group_of
 from moneystate.errors import CheckpointError
+from moneystate.runtime.layout import ENTRY, SEEN, VALUE, entry_key, prefix_of
 from moneystate.savepoint.spool import BUFFER_BYTES, Spool
-from services.enrichment.state import page_key, user_key, waiting_key
-from services.enrichment.state_model import STATE
+from tests.enrichment.jobs import STATE
 
 GROUPS = 5
+USER, IDS, WAITING = prefix_of(VALUE, "user"), prefix_of(SEEN, "wallet-events"), prefix_of(ENTRY, "waiting")
 BIG = b"v" * (BUFFER_BYTES // 3)  # so that some are in files and some in memory
 
 
@@ -21,7 +22,8 @@ def test_entries_come_back_by_key_group_in_the_order_in_which_they_came(tmp_path
     wanted: dict[int, list[tuple[bytes, bytes]]] = {group: [] for group in range(GROUPS)}
     for n in range(8):
         user = f"user-{n}".encode()
-        for key, value in ((user_key(user), BIG), (page_key(user, 3), b""), (waiting_key(user, bytes(13)), b"w")):
+        for prefix, id, value in ((USER, b"", BIG), (IDS, b"3", b""), (WAITING, b"money", b"w")):
+            key = entry_key(prefix, user, id)
             spool.put(key, value)
             wanted[key_group_of(user, GROUPS)].append((key, value))
     assert {group: list(spool.entries(group)) for group in range(GROUPS)} == wanted

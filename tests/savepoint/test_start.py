@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from moneystate.engine.keygroup import key_group_of
+from moneystate.runtime.layout import owner_of, place_of
 from moneystate.savepoint.fingerprint import of_facts
 from moneystate.savepoint.format import Savepoint
-from services.enrichment.facts import user_facts
-from services.enrichment.state import owner_of
-from services.enrichment.topics import CHANGELOG
+from tests.enrichment.jobs import STATE, Rules, enrichment_job
+from tests.enrichment.topics import CHANGELOG
 from tests.job.harness import Setup, counts, small_workload
 from tests.kafka.logs import Cluster, wait_until_stable
 from tests.local.in_memory import InMemory, command
@@ -75,16 +75,16 @@ def test_a_rescaled_job_goes_on_from_its_savepoint_as_if_it_had_never_been_stopp
 
 def users_in_changelog(setup: Setup, watermark: int) -> str:
     """The part of the fingerprint that replicas see."""
-    ttl = RULES.dedup_ttl_ms
-    facts = [fact for key, value in in_changelog(setup).items() for fact in user_facts(key, value, watermark, ttl)]
+    rules = enrichment_job(Rules(lookup=True)).rules
+    facts = [fact for key, value in in_changelog(setup).items() for fact in STATE.facts(key, value, watermark, rules)]
     return str(of_facts(facts)).partition("-")[0]
 
 
 def look_at_a_user(savepoint: Path) -> None:
     """A user whose money waits is shown with all of it."""
     entries = [key for group in range(KEY_GROUPS) for key, _ in Savepoint(savepoint).entries(group)]
-    waiting = [owner_of(key) for key in entries if key.startswith(b"w")]
-    user = waiting[0] or b""
+    places = [place for key in entries if (place := place_of(key)) is not None]
+    waiting = [place.owner for place in places if place.name == "session_lookup"]
+    user = waiting[0]
     shown = told("checkpoint", "show", "--checkpoint", str(savepoint), user.decode())
-    assert len(shown["waiting"]) == waiting.count(user)
-    assert {row["for"] for row in shown["waiting"]} <= {"lookup", "session"}
+    assert len(shown["session_lookup"]) == waiting.count(user)

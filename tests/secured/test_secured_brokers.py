@@ -16,9 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from moneystate.query.v1 import admin_pb2
 from moneystate.serving.client import Client, Target
-from moneystate.state.v1 import status_pb2
+from moneystate.state.v1 import state_pb2, status_pb2
 from services.enrichment.fake_service import FakeSessionService, Knowledge
 from tests.job.harness import ENRICHED, LOOKUP_RESULTS, Finished, JobProcess, Setup, small_workload
 from tests.kafka.logs import Cluster
@@ -28,7 +27,10 @@ from tests.secured.acls import APPLICATION, grant, permissions
 from tests.secured.broker import OAUTH, SCRAM, Secured
 from tests.telemetry.receivers import Receiver
 
-COMMANDS = ("enrich", "lookup-worker", "serve", "archive", "bootstrap", "verify-replay")
+COMMANDS = ("run", "lookup-worker", "serve", "archive", "bootstrap", "verify-replay")
+WORD, FLAG = ("enrichment",), ("--service", "enrichment")
+# How each of them names the service
+SERVICE = {"run": WORD, "lookup-worker": WORD, "serve": FLAG, "archive": FLAG, "bootstrap": FLAG}
 STRANGER = "stranger"  # known to the broker, and allowed nothing
 LIBRDKAFKA = '"logger": "librdkafka"'
 LISTENING = re.compile(r"listening on (\S+) \(")
@@ -71,7 +73,9 @@ class Commands:
     def start(self, command: str, *arguments: str) -> JobProcess:
         principal = self.principal or command
         flags = self.secured.flags(self.mechanism, principal)
-        return JobProcess([command, *flags, *arguments], self.setup.folder, self.secured.env(principal))
+        return JobProcess(
+            [command, *SERVICE.get(command, ()), *flags, *arguments], self.setup.folder, self.secured.env(principal)
+        )
 
     def run(self, command: str, *arguments: str) -> Finished:
         with self.start(command, *arguments) as process:
@@ -80,13 +84,13 @@ class Commands:
         return done
 
     def job(self, *more: str) -> tuple[str, ...]:
-        """Arguments of `enrich`; Spark writes all that it knows of the run into its event log."""
+        """Arguments of `run enrichment`; Spark writes all that it knows of the run into its event log."""
         log = self.setup.folder / "spark-events"
         log.mkdir(exist_ok=True)
         spark = ("enabled=true", f"dir={log.as_uri()}", "compress=false")
         config = [part for setting in spark for part in ("--spark-config", f"spark.eventLog.{setting}")]
         whole = self.setup.arguments("--no-create-topics", *config, *LOOKUPS, *more)
-        own = (*whole[1:], "--application-id", self.setup.prefix + APPLICATION)
+        own = (*whole[2:], "--application-id", self.setup.prefix + APPLICATION)
         return tuple(own[own.index("--topic-prefix") :])  # without the plain listener
 
     def topics(self) -> tuple[str, str]:
@@ -114,7 +118,7 @@ def ask(server: JobProcess) -> None:
         server.wait_for(
             lambda: bool(client.call("Status.GetStatus", status_pb2.GetStatusRequest()).caught_up), "caught up"
         )
-        answer = client.call("Admin.ForgetUser", admin_pb2.ForgetUserRequest(user_id="somebody"))
+        answer = client.call("State.Forget", state_pb2.ForgetRequest(key="somebody"))
         assert answer.request.topic == "user-events"
 
 
@@ -132,10 +136,10 @@ def test_every_command_runs_with_what_its_page_says(
     archive, savepoint = setup.folder / "archive", setup.folder / "savepoint"
     verify = ("--checkpoint", str(setup.checkpoint), "--quiet")
     commands.run("verify-replay", *verify)
-    commands.run("archive", *commands.topics(), *LOOKUPS, "--archive", str(archive), "--quiet")
+    commands.run("archive", *commands.topics(), "--archive", str(archive), "--quiet")
     made = ("--from", "kafka", "--out", str(savepoint), "--key-groups", "8", "--partitions", "2", "--quiet")
     commands.run("bootstrap", *commands.topics(), *LOOKUPS, *made)
-    listen = ("--data", str(setup.folder / "replica"), "--listen", "127.0.0.1:0", "--lineage")
+    listen = ("--data", str(setup.folder / "replica"), "--listen", "127.0.0.1:0")
     with commands.start("serve", *commands.topics(), *listen, "--log-level", "debug") as server:
         ask(server)
         told = server.stop()
@@ -155,7 +159,7 @@ def run_job(commands: Commands, receiver: Receiver) -> None:
         worker = commands.start("lookup-worker", *commands.topics(), *debug, "--url", service.url)
         running.enter_context(worker)
         watched = (*debug, "--openlineage", "--openlineage-interval", "0s", "--traces")
-        job = running.enter_context(commands.start("enrich", *commands.job("--until-caught-up", "--drain"), *watched))
+        job = running.enter_context(commands.start("run", *commands.job("--until-caught-up", "--drain"), *watched))
         done = job.finish()
         assert done.code == 0, done.err
         told = worker.stop()
@@ -180,12 +184,12 @@ def test_doctor_tells_what_a_user_may_not_do(secured: Secured, setup: Setup) -> 
         commands = Commands(secured, setup, SCRAM, principal)
         with commands.start("doctor", "enrichment", *commands.topics(), *flags) as process:
             done = process.finish()
-        findings = json.loads(done.out)["moneystate-enrich"]
+        findings = json.loads(done.out)["money-enrichment"]
         return done.code, {one["about"]: one["level"] for one in findings if one["level"] != "ok"}
 
     reads_no_settings = {"brokers": "warning"}
     no_log_of_transactions = {"clock": "warning", "open transactions": "warning"}
-    assert found("enrich") == (0, {**reads_no_settings, **no_log_of_transactions})
+    assert found("run") == (0, {**reads_no_settings, **no_log_of_transactions})
     code, others = found("archive")  # it may read the inputs, and nothing else
     assert code == 1
     assert (others["topics"], others["transactions"]) == ("error", "error")
@@ -206,13 +210,13 @@ def assert_nowhere(secured: Secured, folder: Path) -> None:
     assert leaks == []
 
 
-@pytest.mark.parametrize("command", ["enrich", "lookup-worker", "archive", "bootstrap"])
+@pytest.mark.parametrize("command", ["run", "lookup-worker", "archive", "bootstrap"])
 def test_a_command_without_permissions_says_so_in_one_line(
     secured: Secured, setup: Setup, tmp_path: Path, command: str
 ) -> None:
     commands = Commands(secured, setup, SCRAM, STRANGER)
     arguments = {
-        "enrich": commands.job("--until-caught-up"),
+        "run": commands.job("--until-caught-up"),
         "lookup-worker": (
             *commands.topics(),
             "--no-create-topics",
@@ -243,11 +247,11 @@ def test_a_replica_without_permissions_says_so_and_waits(secured: Secured, setup
     ],
 )
 def test_a_job_that_lacks_one_permission_names_it(secured: Secured, setup: Setup, resource: str, name: str) -> None:
-    lacking = [p for p in permissions() if (p.command, p.resource, p.name) != ("enrich", resource, name)]
+    lacking = [p for p in permissions() if (p.command, p.resource, p.name) != ("run", resource, name)]
     assert len(lacking) < len(permissions())
     grant(setup.admin(), setup.prefix, lacking)
     commands = Commands(secured, setup, SCRAM)
-    assert_denied(commands, "enrich", commands.job("--until-caught-up"))
+    assert_denied(commands, "run", commands.job("--until-caught-up"))
 
 
 @pytest.mark.parametrize("mechanism", [SCRAM, pytest.param(OAUTH, marks=pytest.mark.long)])

@@ -10,8 +10,8 @@ from unittest.mock import patch
 
 import pytest
 
+from moneystate.job.local.memory_clients import memory_log
 from moneystate.kafka.failpoints import REACHED
-from moneystate.local.memory_clients import memory_log
 from tests.local.in_memory import Killed, Running, command, good, killed_at
 from tests.services import life
 from tests.services.life import Life

@@ -20,12 +20,12 @@ import psutil
 from moneystate.engine import clock
 from moneystate.engine.items import Output
 from moneystate.engine.keygroup import BatchResult
+from moneystate.job import sink_host
 from moneystate.job.batch_writing import SinkSpec
 from moneystate.job.figures import GroupFigures
 from moneystate.job.group_results import group_result, pack
+from moneystate.job.result_files import ResultWriter
 from moneystate.kafka.sink import BatchId, SinkConfig
-from moneystate.spark import sink_host
-from moneystate.spark.result_files import ResultWriter
 from moneystate.spark.sink import hand_over, write_partition
 
 GO_ON = signal.SIGUSR1

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from moneystate.spark import entry_cache
-from moneystate.spark.entry_cache import PREFIX
+from moneystate.job import entry_cache
+from moneystate.job.entry_cache import PREFIX
 
 EXISTS = Path.exists
 

@@ -33,11 +33,11 @@ def test_an_address_of_another_file_system_is_refused_with_its_scheme(text: str)
 @pytest.mark.parametrize(
     "command",
     [
-        ["bootstrap", "--from", "/nowhere", "--work", "/nowhere", "--out", "dbfs:/x"],
+        ["bootstrap", "--service", "stock", "--from", "/nowhere", "--work", "/nowhere", "--out", "dbfs:/x"],
         ["checkpoint", "export", "--checkpoint", "/nowhere", "--out", "s3a:/x"],
         ["checkpoint", "show", "--checkpoint", "hdfs:/x"],
-        ["bootstrap", "--from", "hdfs:/x", "--out", "/nowhere"],
-        ["archive", "--bootstrap-servers", "127.0.0.1:1", "--archive", "abfss:/x"],
+        ["bootstrap", "--service", "stock", "--from", "hdfs:/x", "--out", "/nowhere"],
+        ["archive", "--service", "stock", "--bootstrap-servers", "127.0.0.1:1", "--archive", "abfss:/x"],
     ],
 )
 def test_a_command_refuses_a_store_without_a_host(command: list[str]) -> None:

@@ -17,9 +17,8 @@ from moneystate.job.metrics import JobMetrics
 from moneystate.job.progress import BatchProgress, Meter
 from moneystate.monitoring import Labelled
 from moneystate.spark.query_listener import as_trigger
-from services.enrichment import topics
-from services.enrichment.job import enrichment_job
-from services.enrichment.rules import Rules
+from tests.enrichment import topics
+from tests.enrichment.jobs import Rules, enrichment_job
 from tests.scrape import Scrape
 
 SPEC = enrichment_job(Rules(lookup=True, bound_ms=20_000))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from moneystate.errors import JobError
-from moneystate.spark.result_files import ResultWriter, read_results, remove_results
+from moneystate.job.result_files import ResultWriter, read_results, remove_results
 
 
 @pytest.fixture(autouse=True)

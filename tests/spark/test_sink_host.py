@@ -25,9 +25,9 @@ import moneystate.kafka.sink
 from moneystate.engine.items import Output
 from moneystate.engine.marker import Decision
 from moneystate.errors import JobError, LateAttemptError, MarkerError
+from moneystate.job import sink_host
 from moneystate.job.batch_writing import SinkSpec
 from moneystate.kafka.sink import BatchId, PartitionSink, SinkConfig
-from moneystate.spark import sink_host
 from moneystate.spark.sink import hand_over, write_partition
 from tests.kafka.logs import Cluster, producers_begun
 from tests.reference.kafka_log import read_log, read_values

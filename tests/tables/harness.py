@@ -23,7 +23,7 @@ from moneystate.tables.digests import Digests
 from moneystate.tables.following import Follower
 from moneystate.tables.loading import Choices, Loader, Surroundings
 from moneystate.tables.records import RecordMaker
-from moneystate.tables.source import Source
+from moneystate.tables.source import RowSource
 from moneystate.tables.topic import check_topic, create_topic
 from moneystate.tables.writer import TableWriter
 from tests.waiting import until
@@ -109,7 +109,7 @@ class Site:
         return self._readers[-1]
 
     def loader(
-        self, source: Source, choices: Choices | None = None, home: str = "home", key: tuple[str, ...] = ("sku",)
+        self, source: RowSource, choices: Choices | None = None, home: str = "home", key: tuple[str, ...] = ("sku",)
     ) -> Loader:
         follower = Follower(self.bootstrap_servers, {}, self.topic, Digests(self.folder / home / "digests"))
         make = RecordMaker(key, check_topic(self.admin, self.topic))

@@ -9,8 +9,7 @@ from moneystate.job.lineage_events import datasets_of
 from moneystate.job.run_options import RunOptions
 from moneystate.runtime.job import plain_service
 from moneystate.telemetry.datasets import AvroSchema, Field, JobDatasets, Topic
-from services.enrichment.job import enrichment_job
-from services.enrichment.rules import Rules
+from tests.enrichment.jobs import Rules, enrichment_job
 
 SECRET = "s3cret"
 
@@ -63,7 +62,7 @@ def test_a_plain_service_declares_its_records() -> None:
 def test_the_enrichment_declares_its_types_without_heartbeats() -> None:
     datasets = datasets_of(enrichment_job(Rules(lookup=True)), options())
     types = {t.name: [f.name for f in t.fields()] for t in [*datasets.inputs, *datasets.outputs]}
-    assert types["shop.wallet-events"] == ["KindOfWalletEvent", "PaymentEvent", "TransactionEvent"]
+    assert types["shop.wallet-events"] == ["PaymentEvent", "TransactionEvent", "KindOfWalletEvent"]
     assert types["shop.session-lookup-results"][0] == "moneyId"  # the fields of its only type
     assert types["shop.money-enriched-events"] == [
         "money", "userInfo", "sessionInfo", "firstOccurrence", "sessionStatus"

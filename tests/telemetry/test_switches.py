@@ -12,7 +12,7 @@ import pytest
 from moneystate.cli.main import main
 
 JOB = ("run", "examples.orders.orders:service", "--bootstrap-servers", "127.0.0.1:1", "--checkpoint", "c")
-SERVE = ("serve", "--bootstrap-servers", "127.0.0.1:1", "--data", "d")
+SERVE = ("serve", "--service", "enrichment", "--bootstrap-servers", "127.0.0.1:1", "--data", "d")
 ASK = ("ask", "orders", "schema", "--address", "127.0.0.1:1")
 LIBRARIES = ("openlineage", "opentelemetry")
 

@@ -1,4 +1,4 @@
-"""The schemas of a plain service's topics, generated from its records.
+"""The schemas of a service's topics, generated from its records.
 
 Services are named by MODULE:NAME. By this name Spark's processes find them.
 """

@@ -1,1 +1,1 @@
-"""`moneystate.state.v1`: the query calls of plain services."""
+"""`moneystate.state.v1`: the query calls of services."""

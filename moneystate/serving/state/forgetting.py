@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 import uuid
 
-from moneystate.replica.model import Source
+from moneystate.replica.model import EventPlace
 from moneystate.replica.service_reader import ServiceReads
 from moneystate.runtime.plan import Plan
-from moneystate.serving import messages, requests
+from moneystate.serving import header_messages, requests
 from moneystate.serving.calls import Call
 from moneystate.serving.failures import Failure, malformed
 from moneystate.serving.request_log import RequestLog
@@ -44,7 +44,7 @@ class StateForgetting:
         partition, offset = await self.log.write(record_key, event)
         topic = self.forgetting.input.topic
         return s.ForgetResponse(
-            header=messages.header(header),
+            header=header_messages.header(header),
             request_id=id,
-            request=messages.source(Source(topic, partition, offset, time_ms)),
+            request=header_messages.source(EventPlace(topic, partition, offset, time_ms)),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -9,17 +10,19 @@ from typing import Any, Final
 from moneystate.engine.avro import Malformed
 from moneystate.errors import ArgumentError, StepError
 from moneystate.records.json_text import parse
-from moneystate.replica.model import Page
+from moneystate.replica.model import Entry, Page
 from moneystate.replica.service_reader import ServiceReads
 from moneystate.replica.service_view import Item, ServiceSnapshot
-from moneystate.serving import messages, requests
+from moneystate.runtime import layout
+from moneystate.serving import header_messages, requests
+from moneystate.serving.callers import READ_PERSONAL
 from moneystate.serving.calls import MAX_ANSWER_BYTES, Call, title_of, too_big
 from moneystate.serving.failures import Failure, malformed
 from moneystate.serving.page_tokens import PageTokens
 from moneystate.serving.paging import ITEMS_PER_YIELD, ROOM_BYTES, Pages, check_fits, fill, note
 from moneystate.serving.state.calling import QueryRunner
 from moneystate.serving.state.contract import Contract, key_of, span
-from moneystate.serving.state.messages import Messages, shown
+from moneystate.serving.state.record_messages import RecordMessages, shown
 from moneystate.state.v1 import state_pb2 as s
 
 STEPS: Final = 100
@@ -31,7 +34,7 @@ class StateService:
         self.reads = reads
         self.contract = contract
         self.runner = runner
-        self.pages: Pages[ServiceSnapshot] = Pages(reads, tokens)
+        self.pages = Pages(reads, tokens)
 
     def get(self, request: s.GetRequest, call: Call) -> s.GetResponse:
         key = key_of(request.name.key, "name.key")
@@ -54,7 +57,7 @@ class StateService:
         records = [to.item(item) for item in items]
         for record in records:
             check_fits(record)
-        return s.GetResponse(header=messages.header(snapshot.header), records=records, maps=maps)
+        return s.GetResponse(header=header_messages.header(snapshot.header), records=records, maps=maps)
 
     async def batch_get(self, request: s.BatchGetRequest, call: Call) -> s.BatchGetResponse:
         names = request.names
@@ -63,7 +66,7 @@ class StateService:
         snapshot = self.pages.pin(request, call)
         wanted = [self.contract.named(snapshot.plan, name, "names") for name in names]
         to = self._messages(snapshot, request, call)
-        answer = s.BatchGetResponse(header=messages.header(snapshot.header))
+        answer = s.BatchGetResponse(header=header_messages.header(snapshot.header))
         room = MAX_ANSWER_BYTES - ROOM_BYTES - sum(name.ByteSize() + 8 for name in names)
         for index, (kind, key, id) in enumerate(wanted):
             if index and index % ITEMS_PER_YIELD == 0:
@@ -82,7 +85,7 @@ class StateService:
 
     async def list_records(self, request: s.ListRequest, call: Call) -> s.ListResponse:
         snapshot, after = self.pages.resume(request, call)
-        answer = s.ListResponse(header=messages.header(snapshot.header))
+        answer = s.ListResponse(header=header_messages.header(snapshot.header))
         read = self._listing(snapshot, request, call)
         answer.next_page_token = await self._page(answer.records, snapshot, read, request, after, call)
         return answer
@@ -112,9 +115,24 @@ class StateService:
         prefix = requests.optional_name(request.prefix, "prefix").encode()
         snapshot, after = self.pages.resume(request, call)
         kind = self.contract.a_map(snapshot.plan, request.map, "map")
-        answer = s.ListEntriesResponse(header=messages.header(snapshot.header))
+        answer = s.ListEntriesResponse(header=header_messages.header(snapshot.header))
         read = partial(snapshot.entries_of, kind, key, prefix)
         answer.next_page_token = await self._page(answer.records, snapshot, read, request, after, call)
+        return answer
+
+    async def list_stored(self, request: s.ListStoredRequest, call: Call) -> s.ListStoredResponse:
+        call.caller.require(READ_PERSONAL)  # the original bytes cannot be masked
+        snapshot, after = self.pages.resume(request, call)
+        rules = json.dumps(snapshot.rules, sort_keys=True)
+        answer = s.ListStoredResponse(header=header_messages.header(snapshot.header), rules=rules)
+
+        def read(limit: int, after: bytes | None) -> Page[Entry]:
+            return snapshot.entries(limit=limit, after=after)
+
+        after = await fill(answer.entries, read, _stored, request.page_size, after, call)
+        owners = dict.fromkeys(layout.owner_of(entry.key) for entry in answer.entries)
+        note(call, *(shown(owner) for owner in owners if owner is not None))
+        answer.next_page_token = self.pages.next_page(request, (snapshot,), after)
         return answer
 
     async def _page(
@@ -153,7 +171,7 @@ class StateService:
             raise Failure(
                 "UNREADABLE", f"{query.name}: expected a result as declared, found a value that it cannot have"
             ) from None
-        answer = s.CallResponse(header=messages.header(snapshot.header), result=result)
+        answer = s.CallResponse(header=header_messages.header(snapshot.header), result=result)
         if answer.ByteSize() > MAX_ANSWER_BYTES:
             raise too_big(f"the result of {query.name}", answer.ByteSize())
         if call.caller.personal and (query.result.personal or query.name in self.contract.personal_queries):
@@ -163,8 +181,8 @@ class StateService:
     async def diff(self, request: s.DiffRequest, call: Call) -> s.DiffResponse:
         before, after, mark = self.pages.resume_both(request, call)
         to = self._messages(after, request, call)
-        answer = s.DiffResponse(header=messages.header(after.header))
-        getattr(answer, "from").CopyFrom(messages.version(before.header.version))
+        answer = s.DiffResponse(header=header_messages.header(after.header))
+        getattr(answer, "from").CopyFrom(header_messages.version(before.header.version))
         mark = await fill(
             answer.changes,
             partial(self.reads.differences, before, after),
@@ -187,12 +205,12 @@ class StateService:
                 f"{self._title(request.name)}: there is no such record in the versions that the replica has",
             )
         to = self._messages(snapshot, request, call)
-        answer = s.ExplainResponse(header=messages.header(snapshot.header))
+        answer = s.ExplainResponse(header=header_messages.header(snapshot.header))
         room = MAX_ANSWER_BYTES - ROOM_BYTES
         for step in steps:
             item = Item(kind.name, key, id, step.record)
             told = s.Step(
-                header=None if step.header is None else messages.header(step.header),
+                header=None if step.header is None else header_messages.header(step.header),
                 from_watermark_ms=step.before_ms,
                 record=to.item(item),
             )
@@ -204,7 +222,7 @@ class StateService:
             self._note(call, snapshot, [item])
             answer.steps.append(told)
         for t in self.reads.timers(key, snapshot, STEPS):
-            timer = s.Timer(name=t.name, id=shown(t.id), due_ms=t.due_ms, set_by=messages.source(t.source))
+            timer = s.Timer(name=t.name, id=shown(t.id), due_ms=t.due_ms, set_by=header_messages.source(t.source))
             room -= timer.ByteSize() + FRAME_BYTES
             if room < 0:
                 answer.more = True
@@ -222,8 +240,8 @@ class StateService:
             return name.key or '""'
         return f"{name.state}, key {name.key or chr(34) * 2}, id {name.id or chr(34) * 2}"
 
-    def _messages(self, snapshot: ServiceSnapshot, request: Any, call: Call) -> Messages:
-        return Messages(snapshot.plan, call.caller.personal, request.encoding, call.note_unreadable)
+    def _messages(self, snapshot: ServiceSnapshot, request: Any, call: Call) -> RecordMessages:
+        return RecordMessages(snapshot.plan, call.caller.personal, request.encoding, call.note_unreadable)
 
     def _note(self, call: Call, snapshot: ServiceSnapshot, items: list[Item]) -> None:
         """Records keys whose personal fields are returned."""
@@ -235,3 +253,7 @@ class StateService:
         kinds = self.contract.plan.kinds
         keys = [r.name.key for r in records if kinds[r.name.state].codec.personal]
         note(call, *dict.fromkeys(keys))
+
+
+def _stored(entry: Entry) -> s.StoredEntry:
+    return s.StoredEntry(key=entry.key, value=entry.value)

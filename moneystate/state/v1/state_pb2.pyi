@@ -173,6 +173,36 @@ class ListEntriesResponse(_message.Message):
     next_page_token: str
     def __init__(self, header: _Optional[_Union[_header_pb2.Header, _Mapping]] = ..., records: _Optional[_Iterable[_Union[Record, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
+class ListStoredRequest(_message.Message):
+    __slots__ = ("at", "page_size", "page_token")
+    AT_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    at: _header_pb2.At
+    page_size: int
+    page_token: str
+    def __init__(self, at: _Optional[_Union[_header_pb2.At, _Mapping]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListStoredResponse(_message.Message):
+    __slots__ = ("header", "entries", "next_page_token", "rules")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    header: _header_pb2.Header
+    entries: _containers.RepeatedCompositeFieldContainer[StoredEntry]
+    next_page_token: str
+    rules: str
+    def __init__(self, header: _Optional[_Union[_header_pb2.Header, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[StoredEntry, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., rules: _Optional[str] = ...) -> None: ...
+
+class StoredEntry(_message.Message):
+    __slots__ = ("key", "value")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    key: bytes
+    value: bytes
+    def __init__(self, key: _Optional[bytes] = ..., value: _Optional[bytes] = ...) -> None: ...
+
 class CallRequest(_message.Message):
     __slots__ = ("query", "arguments", "at", "encoding")
     QUERY_FIELD_NUMBER: _ClassVar[int]

@@ -54,6 +54,11 @@ class StateStub(object):
                 request_serializer=moneystate_dot_state_dot_v1_dot_state__pb2.ListEntriesRequest.SerializeToString,
                 response_deserializer=moneystate_dot_state_dot_v1_dot_state__pb2.ListEntriesResponse.FromString,
                 _registered_method=True)
+        self.ListStored = channel.unary_unary(
+                '/moneystate.state.v1.State/ListStored',
+                request_serializer=moneystate_dot_state_dot_v1_dot_state__pb2.ListStoredRequest.SerializeToString,
+                response_deserializer=moneystate_dot_state_dot_v1_dot_state__pb2.ListStoredResponse.FromString,
+                _registered_method=True)
         self.Call = channel.unary_unary(
                 '/moneystate.state.v1.State/Call',
                 request_serializer=moneystate_dot_state_dot_v1_dot_state__pb2.CallRequest.SerializeToString,
@@ -117,6 +122,14 @@ class StateServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListStored(self, request, context):
+        """Lists the state as the job stores it: the entries of the changelog as of one version, complete and unmasked. It
+        serves to compare states, not to read records. Needs the scope `state.read.personal`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Call(self, request, context):
         """Calls a query that the service declares.
         """
@@ -151,8 +164,8 @@ class StateServicer(object):
     def Forget(self, request, context):
         """Asks the job to forget a key. Writes the event that the service declares for it to the log, and answers once the
         brokers have it. The job erases the key's state when it reaches the event, and keeps the proof in the state
-        `forgotten`, which Get returns. Calling it again is safe: an unknown key, or one that is already forgotten, is
-        only forgotten once more. Older versions in a replica keep the key until they are pruned. Needs the scope
+        `forgotten`, which Get returns. A replica erases it from all of its versions, and from its files. Calling it again
+        is safe: an unknown key, or one that is already forgotten, is only forgotten once more. Needs the scope
         `state.admin`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -188,6 +201,11 @@ def add_StateServicer_to_server(servicer, server):
                     servicer.ListEntries,
                     request_deserializer=moneystate_dot_state_dot_v1_dot_state__pb2.ListEntriesRequest.FromString,
                     response_serializer=moneystate_dot_state_dot_v1_dot_state__pb2.ListEntriesResponse.SerializeToString,
+            ),
+            'ListStored': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListStored,
+                    request_deserializer=moneystate_dot_state_dot_v1_dot_state__pb2.ListStoredRequest.FromString,
+                    response_serializer=moneystate_dot_state_dot_v1_dot_state__pb2.ListStoredResponse.SerializeToString,
             ),
             'Call': grpc.unary_unary_rpc_method_handler(
                     servicer.Call,
@@ -328,6 +346,33 @@ class State(object):
             '/moneystate.state.v1.State/ListEntries',
             moneystate_dot_state_dot_v1_dot_state__pb2.ListEntriesRequest.SerializeToString,
             moneystate_dot_state_dot_v1_dot_state__pb2.ListEntriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListStored(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/moneystate.state.v1.State/ListStored',
+            moneystate_dot_state_dot_v1_dot_state__pb2.ListStoredRequest.SerializeToString,
+            moneystate_dot_state_dot_v1_dot_state__pb2.ListStoredResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from moneystate.state.v1 import header_pb2 as moneystate_dot_state_dot_v1_dot_header__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n moneystate/state/v1/status.proto\x12\x13moneystate.state.v1\x1a moneystate/state/v1/header.proto\"\x12\n\x10GetStatusRequest\"\xa2\x02\n\x11GetStatusResponse\x12+\n\x06header\x18\x01 \x01(\x0b\x32\x1b.moneystate.state.v1.Header\x12\x11\n\tcaught_up\x18\x02 \x01(\x08\x12,\n\x06oldest\x18\x03 \x01(\x0b\x32\x1c.moneystate.state.v1.Version\x12\x13\n\x0blag_records\x18\x04 \x01(\x03\x12\r\n\x05users\x18\x05 \x01(\x03\x12\x37\n\rschema_counts\x18\x06 \x03(\x0b\x32 .moneystate.state.v1.SchemaCount\x12\x16\n\x0e\x64\x61tabase_bytes\x18\x07 \x01(\x03\x12\x12\n\nkey_groups\x18\x08 \x01(\x05\x12\x16\n\x0eserver_version\x18\t \x01(\t\"D\n\x0bSchemaCount\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x16\n\x0eschema_version\x18\x02 \x01(\x05\x12\x0f\n\x07\x65ntries\x18\x03 \x01(\x03\x32\x64\n\x06Status\x12Z\n\tGetStatus\x12%.moneystate.state.v1.GetStatusRequest\x1a&.moneystate.state.v1.GetStatusResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n moneystate/state/v1/status.proto\x12\x13moneystate.state.v1\x1a moneystate/state/v1/header.proto\"\x12\n\x10GetStatusRequest\"\xa1\x02\n\x11GetStatusResponse\x12+\n\x06header\x18\x01 \x01(\x0b\x32\x1b.moneystate.state.v1.Header\x12\x11\n\tcaught_up\x18\x02 \x01(\x08\x12,\n\x06oldest\x18\x03 \x01(\x0b\x32\x1c.moneystate.state.v1.Version\x12\x13\n\x0blag_records\x18\x04 \x01(\x03\x12\x0c\n\x04keys\x18\x05 \x01(\x03\x12\x37\n\rschema_counts\x18\x06 \x03(\x0b\x32 .moneystate.state.v1.SchemaCount\x12\x16\n\x0e\x64\x61tabase_bytes\x18\x07 \x01(\x03\x12\x12\n\nkey_groups\x18\x08 \x01(\x05\x12\x16\n\x0eserver_version\x18\t \x01(\t\"D\n\x0bSchemaCount\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x16\n\x0eschema_version\x18\x02 \x01(\x05\x12\x0f\n\x07\x65ntries\x18\x03 \x01(\x03\x32\x64\n\x06Status\x12Z\n\tGetStatus\x12%.moneystate.state.v1.GetStatusRequest\x1a&.moneystate.state.v1.GetStatusResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,9 +35,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETSTATUSREQUEST']._serialized_start=91
   _globals['_GETSTATUSREQUEST']._serialized_end=109
   _globals['_GETSTATUSRESPONSE']._serialized_start=112
-  _globals['_GETSTATUSRESPONSE']._serialized_end=402
-  _globals['_SCHEMACOUNT']._serialized_start=404
-  _globals['_SCHEMACOUNT']._serialized_end=472
-  _globals['_STATUS']._serialized_start=474
-  _globals['_STATUS']._serialized_end=574
+  _globals['_GETSTATUSRESPONSE']._serialized_end=401
+  _globals['_SCHEMACOUNT']._serialized_start=403
+  _globals['_SCHEMACOUNT']._serialized_end=471
+  _globals['_STATUS']._serialized_start=473
+  _globals['_STATUS']._serialized_end=573
 # @@protoc_insertion_point(module_scope)

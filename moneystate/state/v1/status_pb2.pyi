@@ -12,12 +12,12 @@ class GetStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ("header", "caught_up", "oldest", "lag_records", "users", "schema_counts", "database_bytes", "key_groups", "server_version")
+    __slots__ = ("header", "caught_up", "oldest", "lag_records", "keys", "schema_counts", "database_bytes", "key_groups", "server_version")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     CAUGHT_UP_FIELD_NUMBER: _ClassVar[int]
     OLDEST_FIELD_NUMBER: _ClassVar[int]
     LAG_RECORDS_FIELD_NUMBER: _ClassVar[int]
-    USERS_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_COUNTS_FIELD_NUMBER: _ClassVar[int]
     DATABASE_BYTES_FIELD_NUMBER: _ClassVar[int]
     KEY_GROUPS_FIELD_NUMBER: _ClassVar[int]
@@ -26,12 +26,12 @@ class GetStatusResponse(_message.Message):
     caught_up: bool
     oldest: _header_pb2.Version
     lag_records: int
-    users: int
+    keys: int
     schema_counts: _containers.RepeatedCompositeFieldContainer[SchemaCount]
     database_bytes: int
     key_groups: int
     server_version: str
-    def __init__(self, header: _Optional[_Union[_header_pb2.Header, _Mapping]] = ..., caught_up: bool = ..., oldest: _Optional[_Union[_header_pb2.Version, _Mapping]] = ..., lag_records: _Optional[int] = ..., users: _Optional[int] = ..., schema_counts: _Optional[_Iterable[_Union[SchemaCount, _Mapping]]] = ..., database_bytes: _Optional[int] = ..., key_groups: _Optional[int] = ..., server_version: _Optional[str] = ...) -> None: ...
+    def __init__(self, header: _Optional[_Union[_header_pb2.Header, _Mapping]] = ..., caught_up: bool = ..., oldest: _Optional[_Union[_header_pb2.Version, _Mapping]] = ..., lag_records: _Optional[int] = ..., keys: _Optional[int] = ..., schema_counts: _Optional[_Iterable[_Union[SchemaCount, _Mapping]]] = ..., database_bytes: _Optional[int] = ..., key_groups: _Optional[int] = ..., server_version: _Optional[str] = ...) -> None: ...
 
 class SchemaCount(_message.Message):
     __slots__ = ("kind", "schema_version", "entries")

@@ -15,9 +15,9 @@ from moneystate.cli.connection import connected
 from moneystate.cli.flag_groups import KafkaFlags
 from moneystate.cli.option import TIME, Panel, option
 from moneystate.cli.options import AtTime, AtVersion, BootstrapServers, Json, Limit, Quiet, TopicPrefix
-from moneystate.cli.state_query import parse_at
 from moneystate.cli.tables import print_fields, print_table
 from moneystate.cli.times import parse_time_ms
+from moneystate.cli.versions import parse_at
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.deliver.accounts import Fault
 from moneystate.deliver.auditing import Audit, Report

@@ -12,16 +12,18 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Messag
 from moneystate.engine import deadletter
 from moneystate.errors import BrokerError
 from moneystate.kafka.client import admin_client, base_config, range_consumer, reason
-from moneystate.kafka.formats import SchemaSet, ValueFormat, make_format
+from moneystate.kafka.formats import ValueFormat, make_format
+from moneystate.kafka.formats.plain import schema_set
 from moneystate.kafka.topics import TopicSpec, ensure_topics
-from services.enrichment import topics
+from moneystate.runtime.job import plain_service
 from services.enrichment.demo.promises import Arrivals, DeadLetter, Place
 from services.enrichment.demo.scenario import Chapter, Enriched, Send, user_info
 
-INPUTS = [t.name for t in topics.INPUTS if t.ordered]
-LOOKUPS = [topics.STREAMS[topics.LOOKUP_REQUESTS], topics.INPUTS[topics.LOOKUP_RESULTS].name]
-ENRICHED = topics.STREAMS[topics.ENRICHED]
-DEAD_LETTERS = topics.STREAMS[topics.DEAD_LETTERS]
+REFERENCE = "services.enrichment.service:service"
+JOB = plain_service(REFERENCE).job({})
+INPUTS = [t.name for t in JOB.inputs if t.ordered]
+ENRICHED, LOOKUP_REQUESTS, DEAD_LETTERS = JOB.streams
+LOOKUPS = [LOOKUP_REQUESTS, *(t.name for t in JOB.inputs if not t.ordered)]
 # librdkafka would print failures, and the end of the broker, between the tables. Failures are raised anyway.
 QUIET = {"log_level": "0"}
 FLUSH_S = 30.0
@@ -34,7 +36,7 @@ class Exchange:
 
     def __init__(self, bootstrap_servers: str, partitions: int) -> None:
         self._partitions = partitions
-        self._json: ValueFormat = make_format("json", SchemaSet.load())
+        self._json: ValueFormat = make_format("json", schema_set(REFERENCE))
         # Job and worker would create the topics, too, but the first events are sent while these start. The scenario's
         # times are years ago, so the input records must not expire.
         wanted = [TopicSpec(name, partitions, keep_for_good=True) for name in INPUTS]

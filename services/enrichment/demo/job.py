@@ -1,4 +1,4 @@
-"""Runs the real job (`moneystate enrich`), the lookup worker and the query server, each as its own process."""
+"""Runs the real job (`moneystate run enrichment`), the lookup worker and the query server, each as its own process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,9 +19,11 @@ import services
 from moneystate.errors import JobError
 from moneystate.log import text_of
 
+SERVICE = "enrichment"
+BOUND_S = 20
 # The job's flags. The long idle timeout keeps partitions from becoming idle, because results would depend on the clock.
 RULES = {
-    "bound": "20s",
+    "bound": f"{BOUND_S}s",
     "session-ttl": "1d",
     "session-wait": "60s",
     "dedup-ttl": "1m",
@@ -38,13 +40,13 @@ POLL_S = 0.1
 
 
 class ServiceProcess:
-    """`moneystate NAME` with these flags. It writes only below `folder`.
+    """`moneystate WORDS` with these flags. It writes only below `folder`.
 
     The end of the context kills the process and its children. Call `stop` before that for an orderly end.
     """
 
-    def __init__(self, name: str, flags: Mapping[str, str], folder: Path) -> None:
-        self.name = name
+    def __init__(self, words: Sequence[str], flags: Mapping[str, str], folder: Path) -> None:
+        self.words = words
         self._flags = flags  # with an empty value for switches
         self._folder = folder
         self._scratch = folder / "tmp"
@@ -85,7 +87,8 @@ class ServiceProcess:
         code = self._process.poll()
         if code is not None:
             raise JobError(
-                f"moneystate {self.name}: expected to keep running, found exit code {code}: {self._last_line()}", AGAIN
+                f"moneystate {self.words[0]}: expected to keep running, found exit code {code}: {self._last_line()}",
+                AGAIN,
             )
 
     def stop(self) -> None:
@@ -98,17 +101,19 @@ class ServiceProcess:
             code = self._process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             raise JobError(
-                f"moneystate {self.name}: expected to end within {STOP_TIMEOUT_S:.0f} s of SIGTERM.", AGAIN
+                f"moneystate {self.words[0]}: expected to end within {STOP_TIMEOUT_S:.0f} s of SIGTERM.", AGAIN
             ) from None
         _end(family, kill_at_once=False)
         if code != 0:
-            raise JobError(f"moneystate {self.name}: expected exit code 0, found {code}: {self._last_line()}", AGAIN)
+            raise JobError(
+                f"moneystate {self.words[0]}: expected exit code 0, found {code}: {self._last_line()}", AGAIN
+            )
 
     def _command(self) -> list[str]:
         flags = [
             part for name, value in self._flags.items() for part in ((f"--{name}", value) if value else (f"--{name}",))
         ]
-        return [sys.executable, "-m", "moneystate.cli.main", self.name, *flags]
+        return [sys.executable, "-m", "moneystate.cli.main", *self.words, *flags]
 
     def wait_for_output(self, pattern: str, timeout_s: float) -> str:
         """Waits until the log matches `pattern`, and returns the first group. Raises JobError."""
@@ -116,7 +121,7 @@ class ServiceProcess:
         while not (match := re.search(pattern, self._log.read_text(errors="replace"))):
             self.check()
             if time.monotonic() > deadline:
-                raise JobError(f"moneystate {self.name}: expected to be ready within {timeout_s:.0f} s.", AGAIN)
+                raise JobError(f"moneystate {self.words[0]}: expected to be ready within {timeout_s:.0f} s.", AGAIN)
             time.sleep(POLL_S)
         return match[1]
 
@@ -125,7 +130,7 @@ class ServiceProcess:
         return next((text_of(line.strip()) for line in reversed(lines) if line.strip()), "(it wrote nothing)")
 
 
-def enrich_job(bootstrap_servers: str, folder: Path) -> ServiceProcess:
+def enrichment_job(bootstrap_servers: str, folder: Path) -> ServiceProcess:
     """A live run with a new checkpoint."""
     flags = {
         "bootstrap-servers": bootstrap_servers,
@@ -135,7 +140,7 @@ def enrich_job(bootstrap_servers: str, folder: Path) -> ServiceProcess:
         "topic-partitions": str(PARTITIONS),
         "quiet": "",
     }
-    return ServiceProcess("enrich", flags, folder)
+    return ServiceProcess(("run", SERVICE), flags, folder)
 
 
 def lookup_worker(bootstrap_servers: str, url: str, folder: Path) -> ServiceProcess:
@@ -145,13 +150,18 @@ def lookup_worker(bootstrap_servers: str, url: str, folder: Path) -> ServiceProc
         "topic-partitions": str(PARTITIONS),
         "quiet": "",
     }
-    return ServiceProcess("lookup-worker", flags, folder)
+    return ServiceProcess(("lookup-worker", SERVICE), flags, folder)
 
 
 def query_server(bootstrap_servers: str, folder: Path) -> ServiceProcess:
     """The query server. It prints its address (`address_of`) when it listens."""
-    flags = {"bootstrap-servers": bootstrap_servers, "data": str(folder / "replica"), "listen": "127.0.0.1:0"}
-    return ServiceProcess("serve", flags, folder)
+    flags = {
+        "bootstrap-servers": bootstrap_servers,
+        "service": SERVICE,
+        "data": str(folder / "replica"),
+        "listen": "127.0.0.1:0",
+    }
+    return ServiceProcess(("serve",), flags, folder)
 
 
 def address_of(server: ServiceProcess) -> str:

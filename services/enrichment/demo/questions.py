@@ -12,9 +12,10 @@ import grpc
 
 from moneystate.errors import JobError
 from moneystate.log import text_of
-from moneystate.query.v1 import query_pb2
+from moneystate.records.iso_time import to_ms
 from moneystate.serving.client import Client, Target
-from services.enrichment.demo.job import AGAIN
+from moneystate.state.v1 import state_pb2
+from services.enrichment.demo.job import AGAIN, BOUND_S, SERVICE
 
 CAUGHT_UP_S = 30.0
 POLL_S = 0.1
@@ -22,15 +23,13 @@ CALL_S = 5.0
 COMMAND_S = 30.0
 BUSY = "run the demo again on a machine with less to do."
 
-WAITED = "99afd170-babe-4e97-9044-e3d0a2385871"  # money that waited for its session (step 9)
-LOOKED_UP = "99afd170-babe-4e97-9044-e3d0a2385860"  # money whose session is looked up (steps 11 and 12)
 USER = "9f872873-eae5-466e-8e04-5552564481d1"
 QUESTIONS = (
-    ("explain", WAITED),
-    ("explain", LOOKED_UP),
     ("get", USER),
-    ("users", "--country", "PO"),
-    ("pending",),
+    ("entries", "sessions", USER),
+    ("explain", "user", USER),
+    ("oldest_wait",),
+    ("list", "user"),
     ("status",),
 )
 
@@ -43,33 +42,34 @@ class Answer:
     printed: str
 
 
-def ask(address: str, environment: Mapping[str, str]) -> list[Answer]:
-    """Raises JobError if the server does not have the scenario's final state in time, or a command fails."""
-    _await(address)
+def ask(address: str, last_time: str, environment: Mapping[str, str]) -> list[Answer]:
+    """`last_time`: event time of the last heartbeats, ISO-8601. Raises JobError if the server does not have the
+    scenario's final state in time, or a command fails."""
+    _await(address, to_ms(last_time) - BOUND_S * 1000)
     return [_answer(question, address, environment) for question in QUESTIONS]
 
 
-def _await(address: str) -> None:
-    """Waits until the replica has read the scenario's last money."""
+def _await(address: str, watermark_ms: int) -> None:
+    """Waits until the replica has the version of the last heartbeats, and all money is put out."""
     deadline = time.monotonic() + CAUGHT_UP_S
     with Client(Target(address), CALL_S) as client:
-        while not _knows(client):
+        while not _has(client, watermark_ms):
             if time.monotonic() > deadline:
                 raise JobError(f"{address}: expected the replica to have caught up within {CAUGHT_UP_S:.0f} s.", BUSY)
             time.sleep(POLL_S)
 
 
-def _knows(client: Client) -> bool:
+def _has(client: Client, watermark_ms: int) -> bool:
     try:
-        answer = client.call("Query.Explain", query_pb2.ExplainRequest(money_id=LOOKED_UP))
+        answer = client.call("State.Call", state_pb2.CallRequest(query="oldest_wait"))
     except grpc.RpcError:
         return False
-    return bool(answer.money.where == query_pb2.MONEY_WHERE_PUT_OUT)
+    return bool(answer.header.watermark_ms >= watermark_ms and answer.result.json == "null")
 
 
 def _answer(question: tuple[str, ...], address: str, environment: Mapping[str, str]) -> Answer:
-    command = [sys.executable, "-m", "moneystate.cli.main", "state", *question, "--address", address]
-    asked = " ".join(("moneystate state", *question))
+    command = [sys.executable, "-m", "moneystate.cli.main", "ask", SERVICE, *question, "--address", address]
+    asked = " ".join(("moneystate ask", SERVICE, *question))
     try:
         done = subprocess.run(
             command,

@@ -15,7 +15,14 @@ from typing import Protocol
 
 from moneystate.devbroker import DevBroker
 from services.enrichment.demo.exchange import Exchange
-from services.enrichment.demo.job import PARTITIONS, ServiceProcess, address_of, enrich_job, lookup_worker, query_server
+from services.enrichment.demo.job import (
+    PARTITIONS,
+    ServiceProcess,
+    address_of,
+    enrichment_job,
+    lookup_worker,
+    query_server,
+)
 from services.enrichment.demo.promises import ChapterVerdict, judge, stray_letter, stray_money
 from services.enrichment.demo.questions import Answer, ask
 from services.enrichment.demo.scenario import Chapter
@@ -62,7 +69,7 @@ def run(chapters: list[Chapter], audience: Audience) -> Outcome:
             with (
                 closing(Exchange(servers, PARTITIONS)) as exchange,
                 FakeSessionService(KNOWLEDGE) as service,
-                enrich_job(servers, Path(folder) / "job") as job,
+                enrichment_job(servers, Path(folder) / "job") as job,
                 lookup_worker(servers, service.url, Path(folder) / "worker") as worker,
                 query_server(servers, Path(folder) / "serve") as server,
             ):
@@ -76,7 +83,7 @@ def _play(chapters: list[Chapter], exchange: Exchange, running: list[ServiceProc
         verdicts = [_chapter(c, n == 0, exchange, running, audience) for n, c in enumerate(chapters)]
         with audience.busy("asking the query server what the state is now"):
             server = running[-1]
-            answers = ask(address_of(server), server.environment())
+            answers = ask(address_of(server), chapters[-1].advance_to, server.environment())
         audience.answers(answers)
         with audience.busy("ending the job, the worker, the server and the broker"):
             for process in running:

@@ -11,21 +11,19 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
-
-	queryv1 "moneystate.example/query-client/moneystate/query/v1"
 )
 
 const (
-	path       = "/moneystate.query.v1.Query/GetUser"
 	deadline   = "5S" // as grpc-timeout says it
 	ourWindow  = 1 << 30
 	firstQuota = 100 // streams at once, until the server has said how many
 	maxRequest = 1 << 10
 )
 
-// read is one GetUser: what it asks, when it was due, how it ended.
+// read is one call: what it asks, by the number of a user, when it was due, how it ended.
 type read struct {
-	user string
+	call *call
+	user int
 	due  time.Time
 	took time.Duration
 	err  error
@@ -106,7 +104,7 @@ func (c *connection) beginOne(r *read) bool {
 		return false
 	}
 	c.running[c.next] = r
-	c.request(path, &queryv1.GetUserRequest{UserId: r.user}, deadline)
+	c.request(r.call.path, r.call.message(r.user), deadline)
 	return true
 }
 

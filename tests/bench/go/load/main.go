@@ -1,4 +1,4 @@
-// Point reads at a fixed rate, for `make bench ARGS=query`: prints one line of JSON with the latencies.
+// Reads at a fixed rate, for `make bench ARGS=query`: prints one line of JSON with the latencies.
 //
 // Open loop: each read has its time from a schedule, and its latency counts from then on, so that a server that stalls
 // is not spared the reads that would have come meanwhile.
@@ -44,7 +44,14 @@ func main() {
 	watching := flag.Int("watchers", 0, "streams of changes that are open all the while")
 	all := flag.Bool("watch-all", false, "they watch all users, else one each")
 	form := flag.String("user-form", "user-%07d", "a user's id, from its number")
+	name := flag.String("call", "get", "get (one record), batch-get (20 records) or list (a page of 20)")
 	flag.Parse()
+	id := inForm(*form)
+	call := callOf(*name, *users, id)
+	if call == nil {
+		flag.Usage()
+		os.Exit(2)
+	}
 	connections := make([]*connection, *number)
 	for i := range connections {
 		connection, err := dial(*address)
@@ -54,26 +61,26 @@ func main() {
 		}
 		connections[i] = connection
 	}
-	user := func() string { return fmt.Sprintf(*form, rand.IntN(*users)) }
-	watchers, err := open(*address, *watching, *all, user)
+	user := func() int { return rand.IntN(*users) }
+	watchers, err := open(*address, *watching, *all, func() string { return id(user()) })
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	run(connections, user, *rate, *warm)
+	run(connections, call, user, *rate, *warm)
 	before := watchers.messages.Load()
-	measured := run(connections, user, *rate, *seconds)
+	measured := run(connections, call, user, *rate, *seconds)
 	measured.Messages, measured.Ended = watchers.messages.Load()-before, watchers.ended.Load()
 	_ = json.NewEncoder(os.Stdout).Encode(measured)
 }
 
-func run(connections []*connection, user func() string, rate int, seconds float64) result {
+func run(connections []*connection, call *call, user func() int, rate int, seconds float64) result {
 	total := int(float64(rate) * seconds)
 	reads := make([]read, total)
 	var all sync.WaitGroup
 	all.Add(total)
 	for n := range reads {
-		reads[n] = read{user: user(), done: all.Done}
+		reads[n] = read{call: call, user: user(), done: all.Done}
 	}
 	runtime.GC() // now rather than once reads are due
 	began := time.Now()

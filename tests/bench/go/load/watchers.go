@@ -9,8 +9,6 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/protobuf/proto"
-
-	queryv1 "moneystate.example/query-client/moneystate/query/v1"
 )
 
 const (
@@ -59,12 +57,14 @@ func (c *connection) watch(w *watchers, number int, all bool, user func() string
 	c.watched = map[uint32]bool{}
 	c.watchers = w
 	for range number {
-		path, message := "WatchUser", proto.Message(&queryv1.WatchUserRequest{UserId: user()})
-		if all {
-			path, message = "Watch", &queryv1.WatchRequest{}
+		var key *string
+		if !all {
+			id := user()
+			key = &id
 		}
 		c.watched[c.next] = false
-		c.request("/moneystate.query.v1.Watch/"+path, message, "")
+		path, message := watch(key)
+		c.request(path, message, "")
 	}
 	return c.out.Flush()
 }

@@ -1,1 +1,0 @@
-"""The enrichment's part of the replica (`moneystate.ports.replica`)."""

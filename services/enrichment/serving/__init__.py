@@ -1,1 +1,0 @@
-"""The enrichment's calls of the query server: `moneystate.query.v1`."""
