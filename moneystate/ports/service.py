@@ -89,7 +89,6 @@ class JobSpec:
     reader_rules: Sequence[str] = ()  # rules that readers of the changelog need to tell what has expired
     # Makes processors for a run that gives topics other formats than the declared ones; None: formats do not matter.
     make_in: Callable[[Mapping[str, str]], Callable[[], Processor[Any]]] | None = None
-    application: str = ""  # see `application_id`
     max_record_bytes: int = 0  # limit of an event's value; 0: no limit
     # Size in bytes of the largest record of an output topic, where it is known.
     largest: Mapping[str, int] = field(default_factory=dict)
@@ -117,10 +116,7 @@ class JobSpec:
 
     def application_id(self, topic_prefix: str) -> str:
         """Names transactions, markers and the consumer group unless the user gives a name. It contains the service's
-        name, so that two services never fence each other. If `application` is set, it is the topic prefix, or
-        `application` without a prefix."""
-        if self.application:
-            return topic_prefix or self.application
+        name, so that two services never fence each other."""
         return topic_prefix + self.name
 
     def bounds(self) -> dict[int, int]:
