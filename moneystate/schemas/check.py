@@ -5,7 +5,7 @@ The requirements for a new version (`RULES`):
 - state: a function from the version before (the core reads by functions, docs/evolution.md), with golden bytes;
 - events: BACKWARD with all earlier versions, which remain in the logs. The current version, which the program reads,
   can read every version, because producers may be newer;
-- lookups, enriched and headers: FULL with all earlier versions. Job and consumers are upgraded one after the other.
+- lookups and enriched: FULL with all earlier versions. Job and consumers are upgraded one after the other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from moneystate.schemas.tree import RELEASED, STATE, Tree, Version, is_state
 from moneystate.schemas.types import Record
 
 FUNCTION: Final = "function"
-RULES: Final = {STATE: FUNCTION, "events": BACKWARD, "lookups": FULL, "enriched": FULL, "headers": FULL}
+RULES: Final = {STATE: FUNCTION, "events": BACKWARD, "lookups": FULL, "enriched": FULL}
 RESTORE: Final = "restore the file, and make the change in a new version."
 
 

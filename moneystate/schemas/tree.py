@@ -1,12 +1,14 @@
 """The folder of schemas on disk or in a commit, with its list of releases.
 
-state/<Record>/v<N>.avsc              versions of a state record
-<events|lookups|enriched|headers>/<Type>.avsc         version 1 of a type in topics
-<events|lookups|enriched|headers>/<Type>/v<N>.avsc    its further versions, from 2 on
-                                      <Record> and <Type> are full names where a service has several of one short name
-released.json                         all released versions, by fingerprint and SHA-256, and the current one, which
-                                      this program reads and writes. For state it is the newest. Of a service
-                                      also which strings of a version are JSON (`json`).
+state/<Record>/v<N>.avsc                    versions of a state record
+<events|lookups|enriched>/<Type>.avsc       version 1 of a type in topics
+<events|lookups|enriched>/<Type>/v<N>.avsc  its further versions, from 2 on
+                                            <Record> and <Type> are full names where a service
+                                            has several of one short name
+released.json                               all released versions, by fingerprint and SHA-256, and the
+                                            current one, which this program reads and writes. For
+                                            state it is the newest. Of a service also which strings
+                                            of a version are JSON (`json`).
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from moneystate.schemas.types import BadSchema, Type, parse
 
 RELEASED: Final = "released.json"
 STATE: Final = "state"
-TOPIC_FOLDERS: Final = ("events", "lookups", "enriched", "headers")
+TOPIC_FOLDERS: Final = ("events", "lookups", "enriched")
 _FIRST = re.compile(rf"({'|'.join(TOPIC_FOLDERS)})/([\w.]+)\.avsc")
 _NUMBERED = re.compile(rf"({'|'.join((STATE, *TOPIC_FOLDERS))})/([\w.]+)/v([1-9]\d*)\.avsc")
 
