@@ -141,12 +141,11 @@ def unscaled(value: Decimal, precision: int, scale: int) -> int:
 
 
 def exact_bytes(value: Decimal, precision: int, scale: int) -> bytes:
-    return string_bytes(unscaled_bytes(value, precision, scale))
+    return string_bytes(whole_bytes(unscaled(value, precision, scale)))
 
 
-def unscaled_bytes(value: Decimal, precision: int, scale: int) -> bytes:
-    """The fewest bytes for the unscaled number, as Java has them."""
-    whole = unscaled(value, precision, scale)
+def whole_bytes(whole: int) -> bytes:
+    """The fewest bytes for an unscaled number, as Java has them. fastavro uses one more for -128, -32768 and so on."""
     return whole.to_bytes((whole + (whole < 0)).bit_length() // 8 + 1, "big", signed=True)
 
 

@@ -69,7 +69,9 @@ class JsonCode:
         """The expression for a `member_runs.Member`. Writes the lines that it needs."""
         label = f.column if self.by_name else f.label
         shape = f.shape.inner if isinstance(f.shape, Maybe) else f.shape
-        kind = KINDS.get(shape.kind, OTHER) if isinstance(shape, Plain) and is_usual(shape) else OTHER
+        kind = OTHER
+        if isinstance(shape, Plain) and shape.bits == 64 and shape.digits is None:
+            kind = KINDS.get(shape.kind, OTHER)
         read = self._part(shape) if kind == OTHER else None
         default = None if f.default is None else self.source.constant("default", f.default)
         tagged = kind + MAYBE if isinstance(f.shape, Maybe) else kind
@@ -81,24 +83,13 @@ class JsonCode:
         names = self.source.names
         if isinstance(shape, Record):
             return f"in_{self._record(shape)}"
-        if isinstance(shape, Plain) and shape.bits == 32:
-            names["int_in"] = json_parts.int_in
-            return "int_in"
-        if isinstance(shape, Plain) and shape.digits is None:
-            names[f"{shape.kind}_in"] = getattr(json_parts, f"{shape.kind}_in")
-            return f"{shape.kind}_in"
         name = self.source.fresh("in_part")
-        if isinstance(shape, Exact):
-            names[name] = json_parts.exact_in(shape.digits.precision, shape.digits.scale)
-        elif isinstance(shape, Plain) and shape.digits is not None:
-            names[name] = json_parts.unscaled_in(shape.digits.precision, shape.digits.scale)
-        elif isinstance(shape, Symbols):
-            names[name] = json_parts.symbol_in(shape.symbols)
-        else:
-            assert isinstance(shape, (Maybe, Array, Table))
+        if isinstance(shape, (Maybe, Array, Table)):
             kind = {Maybe: "maybe", Array: "array", Table: "table"}[type(shape)]
             names[f"{kind}_in"] = getattr(json_parts, f"{kind}_in")
             self.source.line(0, f"{name} = {kind}_in({self._part(shape.inner)})")
+        else:
+            names[name] = reader_of(shape)
         return name
 
 
@@ -150,9 +141,19 @@ class JsonTexts:
         return name
 
 
-def is_usual(shape: Plain) -> bool:
-    """Whether its kind alone says how JSON has it."""
-    return shape.bits == 64 and shape.digits is None
+def reader_of(shape: Shape) -> Callable[[Any], Any]:
+    """Reads a value without parts. Raises Malformed."""
+    if isinstance(shape, Exact):
+        return json_parts.exact_in(shape.digits.precision, shape.digits.scale)
+    if isinstance(shape, Symbols):
+        return json_parts.symbol_in(shape.symbols)
+    assert isinstance(shape, Plain)
+    if shape.digits is not None:
+        return json_parts.unscaled_in(shape.digits.precision, shape.digits.scale)
+    if shape.bits == 32:
+        return json_parts.int_in
+    read: Callable[[Any], Any] = getattr(json_parts, f"{shape.kind}_in")
+    return read
 
 
 def type_member(record: Record) -> str:

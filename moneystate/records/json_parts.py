@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from moneystate.engine.avro import Malformed
 from moneystate.records import iso_time
-from moneystate.records.avro_parts import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, Unencodable, unscaled, unscaled_bytes
+from moneystate.records.avro_parts import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, Unencodable, unscaled, whole_bytes
 from moneystate.records.json_number import Number
 from moneystate.records.json_text import quote
 from moneystate.records.json_value import Json, json_in_record
@@ -82,24 +82,24 @@ def json_in(value: Any) -> Json:
 
 
 def exact_in(precision: int, scale: int) -> Callable[[Any], Decimal]:
-    def read(value: Any) -> Decimal:
-        if type(value) is not Number:
-            raise Malformed("not a number")
-        try:
-            number = Decimal(value)
-            unscaled(number, precision, scale)
-        except ArithmeticError:
-            raise Malformed("a number out of range") from None
-        except Unencodable as e:
-            raise Malformed(str(e)) from None
-        return number
-
-    return read
+    return lambda value: _number_in(value, precision, scale)[0]
 
 
 def unscaled_in(precision: int, scale: int) -> Callable[[Any], bytes]:
-    read = exact_in(precision, scale)
-    return lambda value: unscaled_bytes(read(value), precision, scale)
+    return lambda value: whole_bytes(_number_in(value, precision, scale)[1])
+
+
+def _number_in(value: Any, precision: int, scale: int) -> tuple[Decimal, int]:
+    """The number, and its unscaled value."""
+    if type(value) is not Number:
+        raise Malformed("not a number")
+    try:
+        number = Decimal(value)
+        return number, unscaled(number, precision, scale)
+    except ArithmeticError:
+        raise Malformed("a number out of range") from None
+    except Unencodable as e:
+        raise Malformed(str(e)) from None
 
 
 def symbol_in(symbols: tuple[str, ...]) -> Callable[[Any], str]:
@@ -177,27 +177,19 @@ def json_out(value: Json) -> str:
 
 def exact_out(precision: int, scale: int) -> Callable[[Decimal], str]:
     """The number with all of its decimal places."""
-    one = 10**scale
-
-    def write(value: Decimal) -> str:
-        whole, places = divmod(abs(unscaled(value, precision, scale)), one)
-        sign = "-" if value < 0 else ""
-        return f"{sign}{whole}.{places:0{scale}d}" if scale else f"{sign}{whole}"
-
-    return write
+    return lambda value: _number_out(unscaled(value, precision, scale), scale)
 
 
 def unscaled_out(scale: int) -> Callable[[bytes], str]:
     """The number whose unscaled value the bytes are, with all of its decimal places. It may have more digits than the
     schema says: Avro's readers do not count them."""
+    return lambda value: _number_out(int.from_bytes(value, "big", signed=True), scale)
 
-    def write(value: bytes) -> str:
-        whole = int.from_bytes(value, "big", signed=True)
-        digits = str(Decimal(abs(whole))).rjust(scale + 1, "0")  # an int's text is limited in its length
-        sign = "-" if whole < 0 else ""
-        return f"{sign}{digits[:-scale]}.{digits[-scale:]}" if scale else f"{sign}{digits}"
 
-    return write
+def _number_out(whole: int, scale: int) -> str:
+    digits = str(Decimal(abs(whole))).rjust(scale + 1, "0")  # an int's text is limited in its length
+    sign = "-" if whole < 0 else ""
+    return f"{sign}{digits[:-scale]}.{digits[-scale:]}" if scale else f"{sign}{digits}"
 
 
 def symbol_out(symbols: tuple[str, ...]) -> Callable[[str], str]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from moneystate.engine.avro import Malformed
-from moneystate.records import json_parts
+from moneystate.records.generate_json import reader_of
 from moneystate.records.json_parts import MISSING
-from moneystate.records.shapes import Array, Exact, Field, Maybe, Plain, Record, Shape, Symbols, Table
+from moneystate.records.shapes import Array, Field, Maybe, Record, Shape, Table
 
 
 class Problem(NamedTuple):
@@ -18,6 +18,7 @@ class Problem(NamedTuple):
 
 
 NOT_AN_OBJECT: Final = "not an object"
+_reader = lru_cache(maxsize=1_000)(reader_of)
 
 
 def problems(record: Record, document: Any) -> Iterator[Problem]:
@@ -70,17 +71,3 @@ def _member(field: Field, document: dict[str, Any]) -> Any:
 
 def _below(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
-
-
-@lru_cache(maxsize=1_000)
-def _reader(shape: Shape) -> Callable[[Any], Any]:
-    """Reads a value without parts, as the generated codec does."""
-    if isinstance(shape, Exact):
-        return json_parts.exact_in(shape.digits.precision, shape.digits.scale)
-    if isinstance(shape, Symbols):
-        return json_parts.symbol_in(shape.symbols)
-    assert isinstance(shape, Plain)
-    if shape.digits is not None:
-        return json_parts.unscaled_in(shape.digits.precision, shape.digits.scale)
-    read: Callable[[Any], Any] = getattr(json_parts, f"{shape.kind}_in")
-    return read

@@ -18,10 +18,12 @@ from hypothesis import strategies as st
 from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.errors import ServiceError, StepError
 from moneystate.records.codec import Codec, TrailingBytes
+from moneystate.records.json_problems import problems
+from moneystate.records.json_text import parse
 from moneystate.records.json_value import json_as_is
 from moneystate.records.schema import canonical_form, schema_of
 from moneystate.records.shapes import Shapes
-from moneystate.records.types import Digits, Json, Millis, Name, named, personal
+from moneystate.records.types import Digits, Int32, Json, Millis, Name, named, personal
 from tests.api.values import for_fastavro, records
 from tests.budget import examples
 
@@ -404,6 +406,31 @@ def test_a_decimal_as_its_bytes_may_have_more_digits_in_avro_but_not_in_json() -
     for more in (text, '{"amount":1e-5}', '{"amount":"1"}'):
         with pytest.raises(Malformed):
             its.from_json_text(more)
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ('{"count":2147483647,"amount":1.5}', []),
+        ('{"count":2147483648,"amount":1.5}', ["count"]),
+        ('{"count":-2147483649,"amount":"AP8="}', ["count", "amount"]),
+        ('{"count":1,"amount":0.00001}', ["amount"]),
+    ],
+)
+def test_a_document_without_problems_is_one_that_the_codec_accepts(text: str, wrong: list[str]) -> None:
+    @dataclass
+    class Counted:
+        count: int
+        amount: bytes
+
+    Counted.__annotations__ = {"count": Int32, "amount": Annotated[bytes, Digits(20, 4)]}
+    its = codec(Counted)
+    assert [problem.field for problem in problems(its.record, parse(text))] == wrong
+    if wrong:
+        with pytest.raises(Malformed):
+            its.from_json_text(text)
+    else:
+        assert its.from_json_text(text) == Counted(2147483647, b"\x3a\x98")
 
 
 def test_json_inside_a_record_is_a_string_in_avro_and_embedded_in_json() -> None:

@@ -19,7 +19,8 @@ from moneystate.engine.avro import Malformed, read_long, skip_bytes, write_bytes
 from moneystate.errors import ConfigError
 from moneystate.kafka.formats.body import INT_MAX, INT_MIN
 from moneystate.records import iso_time
-from moneystate.records.json_parts import inside, unknown_symbol
+from moneystate.records.avro_parts import whole_bytes
+from moneystate.records.json_parts import inside, unknown_symbol, unscaled_out
 
 
 class Carrier(NamedTuple):
@@ -143,20 +144,16 @@ def _enum(symbols: list[str]) -> Carrier:
 
 
 def _decimal(precision: int, scale: int) -> Carrier:
-    """A decimal. It is written in the fewest bytes, as Java does it. fastavro uses one byte more for -128, -32768 and
-    so on: such a value comes back from JSON as the same number, one byte shorter."""
-    one = 10**scale
+    """A decimal. It is written in the fewest bytes, so one of more bytes comes back from JSON as the same number,
+    shorter."""
+    text = unscaled_out(scale)
 
     def encode(value: Any, out: bytearray) -> None:
-        unscaled = unscaled_of(value, precision, scale)
-        write_bytes(out, unscaled.to_bytes((unscaled + (unscaled < 0)).bit_length() // 8 + 1, "big", signed=True))
+        write_bytes(out, whole_bytes(unscaled_of(value, precision, scale)))
 
     def render(buf: bytes, pos: int) -> tuple[str, int]:
         start, end = skip_bytes(buf, pos)
-        unscaled = int.from_bytes(buf[start:end], "big", signed=True)
-        whole, places = divmod(abs(unscaled), one)
-        sign = "-" if unscaled < 0 else ""
-        return (f"{sign}{whole}.{places:0{scale}d}" if scale else f"{sign}{whole}"), end
+        return text(buf[start:end]), end
 
     return Carrier(encode, render)
 
