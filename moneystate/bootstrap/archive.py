@@ -25,7 +25,6 @@ from moneystate.engine.reading import EventTimes
 from moneystate.errors import ArchiveError, ConfigError, RetentionError
 from moneystate.kafka.client import admin_client, check_reachable, headers_of, letter_of
 from moneystate.kafka.convert import converters
-from moneystate.kafka.input_topics import with_replies_that_exist
 from moneystate.kafka.offsets import FullPartition, log_ends, log_starts, offsets_at
 from moneystate.kafka.ranges import Message, Range, RangeReader
 from moneystate.kafka.starting import EARLIEST, resolve_start
@@ -77,8 +76,7 @@ class Archiver:
         self.times = EventTimes(decoder, o.formats, converts, inputs)
         check_reachable(o.bootstrap_servers, o.kafka_config)
         self.admin: AdminClient = admin_client(o.bootstrap_servers, o.kafka_config)
-        there = with_replies_that_exist(self.admin, inputs, o.topic_prefix)
-        begin = resolve_start(self.admin, o.starting_offsets, o.topic_prefix, there)
+        begin = resolve_start(self.admin, o.starting_offsets, o.topic_prefix, inputs)
         self.ids = begin.topic_ids
         self.names: dict[TopicPartition, FullPartition] = {(t, p): (o.topic_prefix + t, p) for t, p in begin.partitions}
         self.starts = log_starts(self.admin, self.names.values())

@@ -31,7 +31,7 @@ from moneystate.engine.reading import EventTimes
 from moneystate.errors import ArchiveError, ConfigError
 from moneystate.kafka.client import admin_client, check_reachable
 from moneystate.kafka.convert import converters
-from moneystate.kafka.input_topics import input_topics, with_replies_that_exist
+from moneystate.kafka.input_topics import topics_at_start
 from moneystate.kafka.offsets import log_ends, log_starts, offsets_at
 from moneystate.kafka.planner import Planner
 from moneystate.kafka.source_spec import SourceSpec, load_decoder
@@ -66,8 +66,7 @@ class Sources:
         o = self.options
         check_reachable(o.bootstrap_servers, o.kafka_config)
         admin: AdminClient = admin_client(o.bootstrap_servers, o.kafka_config)
-        inputs = with_replies_that_exist(admin, self.inputs, o.topic_prefix)
-        states = input_topics(admin, inputs, o.topic_prefix)
+        states = topics_at_start(admin, self.inputs, o.topic_prefix)
         full = {(t, p): (o.topic_prefix + t, p) for t, state in states.items() for p in state.partitions}
         starts, ends = log_starts(admin, full.values()), log_ends(admin, full.values())
         cut_offsets = ends if self.cut.at_ms is None else offsets_at(admin, full.values(), self.cut.at_ms)

@@ -20,7 +20,7 @@ from moneystate.errors import ConfigError, MarkerError, SavepointError
 from moneystate.job import refusals
 from moneystate.job.storage.folder import folder_at
 from moneystate.job.storage.savepoints import fetched, is_savepoint
-from moneystate.kafka.input_topics import input_topics, with_replies_that_exist
+from moneystate.kafka.input_topics import topics_at_start
 from moneystate.kafka.starting import offsets_from_file
 from moneystate.ports.service import AskedAgain
 from moneystate.savepoint.format import Savepoint
@@ -112,8 +112,7 @@ def start_plan(
 
     Raises ConfigError, SavepointError if the topics are not those of the savepoint, and SetupError if one is missing.
     """
-    there = with_replies_that_exist(admin, inputs, prefix)
-    here = {name: state.topic_id for name, state in input_topics(admin, there, prefix).items()}
+    here = {name: state.topic_id for name, state in topics_at_start(admin, inputs, prefix).items()}
     if manifest.plan is None:
         known = Plan(rules_hash, here, {})
     else:

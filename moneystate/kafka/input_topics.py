@@ -16,17 +16,21 @@ def input_topics(admin: AdminClient, inputs: Iterable[InputTopic], prefix: str) 
     """Returns, by names without prefix, the topic of each named input, and those of patterns that exist now. Raises
     SetupError for a named topic that does not exist, and BrokerError."""
     known = Inputs(inputs)
-    states = topic_states(admin, [prefix + name for name in known.named])
+    return _states(admin, known, known.named, prefix)
+
+
+def topics_at_start(admin: AdminClient, inputs: Iterable[InputTopic], prefix: str) -> dict[str, TopicState]:
+    """Works like `input_topics`, but a topic of replies may be missing: no run has created it yet."""
+    known = Inputs(inputs)
+    replies = [prefix + name for name, t in known.named.items() if not t.ordered]
+    there = [topic.removeprefix(prefix) for topic in existing_states(admin, replies)]
+    return _states(admin, known, known.named_among(there), prefix)
+
+
+def _states(admin: AdminClient, known: Inputs, named: Iterable[str], prefix: str) -> dict[str, TopicState]:
+    states = topic_states(admin, [prefix + name for name in named])
     states |= existing_states(admin, [prefix + name for name in matching(admin, known, prefix)])
     return {topic.removeprefix(prefix): state for topic, state in states.items()}
-
-
-def with_replies_that_exist(admin: AdminClient, inputs: Iterable[InputTopic], prefix: str) -> list[InputTopic]:
-    """Returns the inputs without those of replies whose topic does not exist: no run has created it, so nobody has
-    replied. Raises BrokerError."""
-    known = list(inputs)
-    there = existing_states(admin, [prefix + t.name for t in known if not t.ordered])
-    return [t for t in known if t.ordered or prefix + t.name in there]
 
 
 def matching(admin: AdminClient, inputs: Inputs, prefix: str) -> list[str]:

@@ -14,7 +14,7 @@ from moneystate.engine.json_object import read_object
 from moneystate.engine.plan import EMPTY, PartitionPlan, TopicPartition
 from moneystate.engine.processor import InputTopic
 from moneystate.errors import ConfigError, RetentionError
-from moneystate.kafka.input_topics import input_topics
+from moneystate.kafka.input_topics import topics_at_start
 from moneystate.kafka.offsets import FullPartition, log_ends, log_starts, offsets_at
 from moneystate.records.iso_time import to_ms
 
@@ -52,7 +52,7 @@ def resolve_start(admin: AdminClient, text: str, prefix: str, inputs: Sequence[I
     """Resolves `text` (see `parse_start`) to offsets. Raises ConfigError for partitions that do not exist, and
     RetentionError for offsets that the log no longer has."""
     wanted = parse_start(text, [t.name for t in inputs])
-    states = input_topics(admin, inputs, prefix)
+    states = topics_at_start(admin, inputs, prefix)
     names = {(prefix + t, p): (t, p) for t, state in states.items() for p in state.partitions}
     ids = {t: state.topic_id for t, state in states.items()}
     if wanted.at_ms is not None:
