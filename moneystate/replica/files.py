@@ -46,7 +46,7 @@ FORMAT: Final = 5  # of the rows; every change of a key or value needs a new num
 CACHE_BYTES: Final = 64 << 20
 WRITE_BUFFER_BYTES: Final = 32 << 20
 SUFFIXES: Final = (".sst", ".log")  # of files with rows
-FILE_BYTES: Final = 8 << 20  # small, because erasing a owner rewrites the files that had it
+FILE_BYTES: Final = 8 << 20  # small, because erasing an owner rewrites the files that had it
 
 
 class Rebuild(Exception):

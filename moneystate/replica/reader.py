@@ -35,7 +35,7 @@ MAX_WATERMARK_MS: Final = (1 << 63) - 1
 CATCH_UP_ROWS: Final = 80
 CHANGE_OVER_S: Final = 0.25  # how often to check whether the replica was rebuilt
 FEW: Final = 5_000  # up to so many changes between two versions are scanned: about 5 ms
-VERSIONS_PER_SCAN: Final = 200  # versions that one call examines for changes of a owner: about 3 ms
+VERSIONS_PER_SCAN: Final = 200  # versions that one call examines for changes of an owner: about 3 ms
 CATCH_UP_S: Final = 1.0  # the longest time before rows are caught up with
 SIZE_S: Final = 5.0  # how often the files are measured
 

@@ -29,7 +29,7 @@ from moneystate.state.v1 import header_pb2
 from moneystate.state.v1 import state_pb2 as s
 
 PROGRESS_S: Final = 5.0  # a stream without changes reports its position at least this often
-# How long an answer is reused for other watchers: short, because forgotten users must not stay in one.
+# How long an answer is reused for other watchers: short, because forgotten keys must not stay in one.
 CACHED_S: Final = 1.0
 CACHED_BYTES: Final = 32 << 20
 
@@ -100,9 +100,8 @@ class StateWatch:
         with self.feed.join(key) as watcher:
             await watcher.turn()
             while True:
-                watcher.news = (
-                    False  # before the read: versions that arrive while this watcher waits for its caller are news
-                )
+                # before the read: versions that arrive while this watcher waits for its caller are news
+                watcher.news = False
                 told = self._told(Position(key, after_version, mark, call.caller.personal, form))
                 call.version = told.version
                 for answer, keys in told.answers:
