@@ -101,7 +101,7 @@ class Applier:
 
     def _was_open(self, change: EntryChange, value: bytes, proof: bytes) -> bool:
         try:
-            return self.model.outlasts(change.kind, change.rest, value, proof)
+            return self.model.outlasts(change.owner, change.kind, change.rest, value, proof)
         except Malformed:
             return True  # nobody can say when it was asked
 

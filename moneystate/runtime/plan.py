@@ -36,7 +36,7 @@ from moneystate.records.schema import header_of
 from moneystate.records.shapes import Plain, Record, Shapes, Symbols, has_personal
 from moneystate.records.wrong_values import wrong_default
 from moneystate.runtime import layout
-from moneystate.runtime.cells import NO_TTL, RecordKind, TimerKind
+from moneystate.runtime.cells import NO_TTL, RecordKind, TimerKind, decode_entry
 from moneystate.runtime.failures import line_of
 from moneystate.runtime.forgetting_plan import ForgettingPlan
 from moneystate.runtime.input_checks import check_input
@@ -157,6 +157,15 @@ class Plan:
         """The kind of an entry, by its key. None: a value or a map that the service does not declare."""
         place = layout.place_of(key)
         return None if place is None else self.kind_at(layout.prefix_of(place.kind, place.name))
+
+    def asked_at(self, place: layout.Place, stored: bytes) -> int | None:
+        """The time of the request of an open lookup, by its entry. None: the entry belongs to no lookup. Raises
+        Malformed."""
+        lookup = self.service.lookups.get(place.name) if place.kind == layout.ENTRY else None
+        if lookup is None:
+            return None
+        entry = decode_entry(self.kinds[lookup.name], stored, place.owner, place.id).value
+        return self.lookups[lookup].time(entry.request)
 
     def kind_at(self, prefix: bytes) -> RecordKind | SeenKind | TimerKind | None:
         """Works like `kind_of`, by the prefix of the entries' keys. The platform knows the entries of timers and of

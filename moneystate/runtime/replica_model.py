@@ -23,7 +23,6 @@ from moneystate.records.index_order import END, Span
 from moneystate.runtime import layout
 from moneystate.runtime.cells import Cell, RecordKind, TimerKind, decode_entry
 from moneystate.runtime.function_code import code_text
-from moneystate.runtime.lookup_plan import LookupPlan
 from moneystate.runtime.plan import Plan
 from moneystate.runtime.plans import plan_as_run, plan_of, reference_as_run
 from moneystate.runtime.reference import is_factory, made_at
@@ -214,21 +213,19 @@ class ServiceReplica:
         return b"" if kind is None else kind.prefix
 
     @cached_property
-    def _lookups(self) -> dict[bytes, LookupPlan]:
-        """The lookups by the prefix of their entries, if keys can be forgotten."""
-        if not self.proof:
-            return {}
-        return {self.plan.kinds[lookup.name].prefix: planned for lookup, planned in self.plan.lookups.items()}
+    def _lookups(self) -> frozenset[bytes]:
+        """The prefixes of the entries of lookups, if keys can be forgotten."""
+        return frozenset(self.plan.kinds[name].prefix for name in self.plan.service.lookups if self.proof)
 
     def is_of_lookup(self, kind: bytes, rest: bytes) -> bool:
         """Whether an entry is of a lookup that may outlast the forgetting of its owner. Such an entry stays until the
         reply."""
         return kind == layout.ENTRY and kind + rest[: 1 + rest[0]] in self._lookups
 
-    def outlasts(self, kind: bytes, rest: bytes, value: bytes, proof: bytes) -> bool:
+    def outlasts(self, owner: bytes, kind: bytes, rest: bytes, value: bytes, proof: bytes) -> bool:
         """Whether an entry of a lookup was open when its owner was forgotten. `proof`: the value of the proof. Raises
         Malformed."""
-        lookup = self._lookups[kind + rest[: 1 + rest[0]]]
-        asked = decode_entry(self.plan.kinds[lookup.name], value).value
+        place = layout.place_of(self.join(kind, owner, rest))
+        asked_at = None if place is None else self.plan.asked_at(place, value)
         forgotten = decode_entry(self.plan.kinds[FORGOTTEN], proof).value
-        return bool(lookup.time(asked.request) <= forgotten.at)
+        return asked_at is not None and asked_at <= forgotten.at

@@ -124,11 +124,7 @@ class ServiceState:
     def held_since(self, key: bytes, value: bytes) -> int | None:
         """An open lookup holds since its request. Raises Malformed."""
         place = layout.place_of(key)
-        if place is None or place.kind != layout.ENTRY or place.name not in self.plan.service.lookups:
-            return None
-        lookup = self.plan.lookups[self.plan.service.lookups[place.name]]
-        entry = decode_entry(self.plan.kinds[place.name], value, place.owner, place.id).value
-        return lookup.time(entry.request)
+        return None if place is None else self.plan.asked_at(place, value)
 
     def view(self, entries: Iterable[Pair], watermark: int, rules: Mapping[str, Any]) -> Row:
         """Values and maps by name, then timers and seen ids."""
