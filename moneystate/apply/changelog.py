@@ -13,7 +13,7 @@ from moneystate.errors import BrokerError, RetentionError, SetupError
 from moneystate.replica.files import Rebuild
 from moneystate.replica.log import Changelog, ChangelogConsumer, Topics
 from moneystate.replica.transaction_assembler import End, TransactionAssembler, UnusableRecord, key_of, read_end
-from moneystate.runtime.replica_model import ServiceReplica
+from moneystate.runtime.replica_model import ReplicaModel
 
 MOST_HELD: Final = 2_000_000  # changes in memory
 QUIET_S: Final = 0.5  # between two questions whether anything is being written
@@ -45,7 +45,7 @@ class From:
 class VersionReader:
     """Reads whole versions of a service's state for a target. `begin`: None: from the first record of the log."""
 
-    def __init__(self, target: str, options: Options, model: ServiceReplica, begin: From | None) -> None:
+    def __init__(self, target: str, options: Options, model: ReplicaModel, begin: From | None) -> None:
         """Raises SetupError for a missing changelog, BrokerError."""
         self._target = target
         self._model = model

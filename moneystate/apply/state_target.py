@@ -20,7 +20,7 @@ from moneystate.errors import ConfigError
 from moneystate.kafka.failpoints import failpoint
 from moneystate.runtime.plan import Plan
 from moneystate.runtime.plans import plan_of
-from moneystate.runtime.replica_model import ServiceReplica
+from moneystate.runtime.replica_model import ReplicaModel
 
 AT_ONCE: Final = 10_000  # rows of one statement, which must end within the statement's time-out
 
@@ -36,7 +36,7 @@ class State:
         self.target = target
         self.name = target.name
         self.where = f"[state.{target.name}]"
-        self.model = ServiceReplica(target.service)
+        self.model = ReplicaModel(target.service)
         self.topics = [prefix + self.model.changelog]
         plan = plan_of(target.service)
         check_personal(plan, target.personal, self.where)

@@ -9,7 +9,7 @@ from moneystate.errors import MoneystateError
 from moneystate.runtime.folders import folder_of
 from moneystate.runtime.job import plain_job, plain_service
 from moneystate.runtime.plans import plan_of
-from moneystate.runtime.replica_model import ServiceReplica
+from moneystate.runtime.replica_model import ReplicaModel
 from moneystate.schemas.services import findings_of
 from moneystate.schemas.tree import RELEASED
 from moneystate.serving.state.contract import Contract
@@ -24,7 +24,7 @@ def _refused(reference: str) -> Iterator[str]:
     parts: list[Callable[[], Any]] = [
         lambda: plain_job(reference, {}),
         lambda: plain_service(reference).state.versions,
-        lambda: ServiceReplica(reference).layout,
+        lambda: ReplicaModel(reference).layout,
         lambda: Contract(plan_of(reference)),
     ]
     for part in parts:

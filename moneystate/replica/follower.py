@@ -31,7 +31,7 @@ from moneystate.replica.log import Changelog, Options, Topics
 from moneystate.replica.record import Record, read_layout, write_layout
 from moneystate.replica.shared_status import SharedStatusFile
 from moneystate.replica.store import Store
-from moneystate.runtime.replica_model import ServiceReplica
+from moneystate.runtime.replica_model import ReplicaModel
 
 log = get_log(__name__)
 
@@ -48,7 +48,7 @@ STOP_LOOK_S: Final = 0.2
 OpenSaved = Callable[[], saved_state.SavedState]
 
 
-def run(options: Options, model: ServiceReplica, parent: Connection, open_saved: OpenSaved | None = None) -> None:
+def run(options: Options, model: ReplicaModel, parent: Connection, open_saved: OpenSaved | None = None) -> None:
     """Runs the follower as a process, until SIGTERM or until the parent has died. `open_saved`: opens the state to load
     first."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes: the parent tells this one to stop
@@ -62,7 +62,7 @@ class Follower:
     def __init__(
         self,
         options: Options,
-        model: ServiceReplica,
+        model: ReplicaModel,
         stopped: Callable[[], bool],
         open_saved: OpenSaved | None = None,
     ) -> None:

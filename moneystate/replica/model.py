@@ -13,9 +13,9 @@ Times are in ms."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-Item = TypeVar("Item")
+Listed = TypeVar("Listed")
 
 
 class Version(NamedTuple):
@@ -82,10 +82,63 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[Item]):
+class Unreadable:
+    """Stands in place of a record that cannot be decoded."""
+
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A value of a key, or an entry of a map."""
+
+    state: str
+    owner: bytes
+    id: bytes  # empty for a value
+    record: Any  # None: it no longer exists; Unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class SetTimer:
+    """A timer that is set."""
+
+    name: str
+    id: bytes
+    due_ms: int
+    source: EventPlace  # the event that set it
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """An entry at two versions."""
+
+    before: Item
+    after: Item
+
+
+@dataclass(frozen=True, slots=True)
+class ItemChanges:
+    """Holds what one version changed, entry by entry."""
+
+    header: Header
+    items: tuple[Item, ...]
+    mark: bytes | None  # where to continue with this version; None: that was all
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A change of an entry."""
+
+    header: Header | None  # of that version; None: it is older than those that are kept
+    before_ms: int | None  # the previous version's watermark: events from then on made the change
+    record: Any  # None: there was no entry
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Listed]):
     """A page of a listing. It may have fewer items than requested, even none, and still not be the last."""
 
-    items: tuple[Item, ...]
+    items: tuple[Listed, ...]
     after: bytes | None  # where the next page starts; None: this is the last page
 
 
@@ -93,7 +146,7 @@ class Page(Generic[Item]):
 class SchemaCount:
     """Describes how many entries of a kind have a schema version."""
 
-    kind: str  # as `ServiceReplica.schema` names it
+    kind: str  # as `ReplicaModel.schema` names it
     schema_version: int
     entries: int
 

@@ -3,64 +3,54 @@
 Calls are synchronous and short: a point read costs some tens of µs, a listing as much per item. All calls come from one
 thread, that of an event loop, so the data does not change during a call. `newest` checks for new versions. All calls
 except `status` and `newest` raise NotReady before the first full catch-up.
+
+Changes are listed by entry, because one key may have very many.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from itertools import islice
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final
 
 from moneystate.engine.items import END_OF_TIME, NO_TIME
-from moneystate.replica import files, rows
-from moneystate.replica.files import Db, Secondary
+from moneystate.replica import rows
+from moneystate.replica.files import Db
+from moneystate.replica.listing import COMPARED
 from moneystate.replica.model import (
     Future,
     Header,
+    Item,
+    ItemChanges,
+    Malformed,
     NotReady,
     Pruned,
     SchemaCount,
     Status,
+    Step,
     Version,
 )
 from moneystate.replica.publishing import version_key, watermark_key
-from moneystate.replica.record import Record, Revision, decode_revision, read_record, read_revision
+from moneystate.replica.record import BASE, Record, Revision, decode_revision, read_record, read_revision
 from moneystate.replica.rows import text
 from moneystate.replica.shared_status import SharedStatus, SharedStatusFile
-from moneystate.replica.snapshot import Files, Snapshot
-from moneystate.runtime.replica_model import ServiceReplica
+from moneystate.replica.snapshot import Snapshot, entry_of
+from moneystate.runtime.cells import RecordKind
+from moneystate.runtime.replica_model import ReplicaModel
 
 MAX_WATERMARK_MS: Final = (1 << 63) - 1
-# A reader catches up once there are so many rows, even if the version is not complete: 0.2 ms.
-CATCH_UP_ROWS: Final = 80
-CHANGE_OVER_S: Final = 0.25  # how often to check whether the replica was rebuilt
-FEW: Final = 5_000  # up to so many changes between two versions are scanned: about 5 ms
 VERSIONS_PER_SCAN: Final = 200  # versions that one call examines for changes of an owner: about 3 ms
-CATCH_UP_S: Final = 1.0  # the longest time before rows are caught up with
 SIZE_S: Final = 5.0  # how often the files are measured
 
 
-Snap = TypeVar("Snap", bound=Snapshot, covariant=True)
+class ReplicaReader:
+    """Without `db` no version can be read yet."""
 
-
-class MakeSnapshot(Protocol[Snap]):
-    def __call__(self, model: ServiceReplica, files: Files, db: Db, revision: Revision, header: Header) -> Snap: ...
-
-
-class Reader(Generic[Snap]):
-    """Reads for one service. Without `db` and `shared` the follower has not started."""
-
-    def __init__(
-        self,
-        model: ServiceReplica,
-        make: MakeSnapshot[Snap],
-        db: Db | None = None,
-        shared: SharedStatusFile | None = None,
-    ) -> None:
+    def __init__(self, model: ReplicaModel, db: Db | None = None) -> None:
         self.model = model
-        self.make = make  # creates the service's snapshots
         self.db = db
-        self.status_file = shared
+        self.status_file: SharedStatusFile | None = None
         self.record = Record()
         self.newest_revision: Revision | None = None
         self.measured: tuple[float, int] = (float("-inf"), 0)
@@ -79,10 +69,10 @@ class Reader(Generic[Snap]):
         self.refresh()
         return None if self.newest_revision is None else self.newest_revision.version
 
-    def latest(self) -> Snap:
+    def latest(self) -> Snapshot:
         return self._snapshot(self._newest())
 
-    def at_version(self, version: Version) -> Snap:
+    def at_version(self, version: Version) -> Snapshot:
         return self._snapshot(self._find(version))
 
     def _find(self, version: Version) -> Revision:
@@ -102,7 +92,7 @@ class Reader(Generic[Snap]):
             return version.batch <= newest.version.batch
         return version.epoch in self.record.epochs
 
-    def at_time(self, event_time_ms: int) -> Snap:
+    def at_time(self, event_time_ms: int) -> Snapshot:
         self._newest()
         until = max(NO_TIME, min(event_time_ms, END_OF_TIME))
         for epoch in reversed(range(len(self.record.epochs))):
@@ -126,22 +116,7 @@ class Reader(Generic[Snap]):
                 return revision
         raise AssertionError("unreachable: the newest version is readable")
 
-    def _has_changed(self, owner: bytes, number: int) -> bool:
-        start = rows.CHANGE + rows.long(number) + rows.escape(owner)
-        return next(self._open().keys(start, rows.after(start)), None) is not None
-
-    def changed_since(self, after: Version, most: int) -> set[str] | None:
-        start, newest = self._find(after), self._newest()
-        owners = self._changed(start.number, newest.number, most)
-        return None if owners is None else {text(owner) for owner in owners}
-
-    def _changed(self, low: int, high: int, most: int) -> set[bytes] | None:
-        """The owners that changed after revision `low`, up to `high`; None: there are more than `most` changes."""
-        span = self._open().keys(rows.CHANGE + rows.long(low + 1), rows.CHANGE + rows.long(high + 1))
-        changes = list(islice(span, most + 1))
-        if len(changes) > most:
-            return None
-        return {rows.unescape(key, 1 + rows.LONG_BYTES)[0] for key in changes}
+    # Status
 
     def status(self) -> Status:
         record, shared = self.record, self._shared_status()
@@ -196,8 +171,8 @@ class Reader(Generic[Snap]):
             raise NotReady
         return self.newest_revision
 
-    def _snapshot(self, revision: Revision) -> Snap:
-        return self.make(self.model, self, self._open(), revision, self._header(revision))
+    def _snapshot(self, revision: Revision) -> Snapshot:
+        return Snapshot(self, self._open(), revision, self._header(revision))
 
     def _header(self, revision: Revision) -> Header:
         shown: int | None = revision.watermark_ms
@@ -211,65 +186,111 @@ class Reader(Generic[Snap]):
     def _shared_status(self) -> SharedStatus:
         return SharedStatus() if self.status_file is None else self.status_file.read()
 
+    # Changes
 
-class FollowedReader(Reader[Snap]):
-    """Reads the files of a follower in another process. That process may start, end and rebuild its database at any
-    time."""
+    def changed_since(self, after: Version, most: int) -> set[str] | None:
+        """The keys that have changed after a version; None: there are more than `most` changes."""
+        start, newest = self._find(after), self._newest()
+        span = self._open().keys(rows.CHANGE + rows.long(start.number + 1), rows.CHANGE + rows.long(newest.number + 1))
+        changes = list(islice(span, most + 1))
+        if len(changes) > most:
+            return None
+        return {text(rows.unescape(key, 1 + rows.LONG_BYTES)[0]) for key in changes}
 
-    def __init__(self, model: ServiceReplica, make: MakeSnapshot[Snap], data: str) -> None:
-        self.data = data
-        self.generation: str | None = None
-        self.status_seen = SharedStatus()
-        self.caught_up_at = self.change_over_at = 0.0
-        super().__init__(model, make)
-        self._change_over()
+    def item_changes(self, after: Version, owner: bytes | None, limit: int, mark: bytes | None) -> ItemChanges:
+        """The changes of the first version after `after` that has any, at most `limit` entries. `owner`: only of this
+        key. With the `mark` of the previous call: the rest of that version's changes. If nothing changed, `items` is
+        empty and the header is that of the newest version, which may be `after` itself. Raises Pruned, Future,
+        Malformed."""
+        start, newest = self._find(after), self._newest()
+        if owner is not None:
+            return self._changes_of_key(owner, start, newest, limit, mark)
+        first, last = rows.CHANGE + rows.long(start.number + 1), rows.CHANGE + rows.long(newest.number + 1)
+        return self._of_first_version(first, last, newest, limit, mark)
 
-    def newest(self) -> Version | None:
-        now = time.monotonic()
-        if now >= self.change_over_at:
-            self.change_over_at = now + CHANGE_OVER_S
-            if files.generation(self.data) != self.generation:
-                self._change_over()
-        if isinstance(self.db, Secondary):
-            shared = self._shared_status()
-            # not the last seen: a catch-up during a flush of the follower may miss the rows that the flush moves
-            if shared.newest > self.record.newest or self._is_due(shared):
-                self.status_seen, self.caught_up_at = shared, time.monotonic()
-                self._catch_up(self.db)
-        return None if self.newest_revision is None else self.newest_revision.version
+    def _of_first_version(
+        self, first: bytes, last: bytes, end: Revision, limit: int, mark: bytes | None
+    ) -> ItemChanges:
+        """`end`: the version to return if nothing changed."""
+        if mark is not None and not first <= mark < last:
+            raise Malformed("mark: expected the one of the previous call")
+        there = next(self._open().keys(mark or first, last), None)
+        if there is None:
+            return ItemChanges(self._header(end), (), None)
+        revision = self._whole_from(rows.read_long(there, 1))
+        keys = self._open().keys(there, rows.CHANGE + rows.long(revision.number + 1))
+        return self._changed_items(revision, keys, limit)
 
-    def _catch_up(self, db: Secondary) -> None:
-        try:
-            db.catch_up()
-        except Exception:  # rocksdict has none of its own
-            if files.generation(self.data) == self.generation:
-                raise
-            self.change_over_at = 0.0  # rebuilt meanwhile: the next check finds the new one
-            return
-        self.refresh()
+    def _changed_items(self, revision: Revision, keys: Iterator[bytes], limit: int) -> ItemChanges:
+        snapshot = self._snapshot(revision)
+        items: dict[bytes, Item] = {}
+        for examined, key in enumerate(keys):
+            entry = key[1 + rows.LONG_BYTES :]
+            if entry in items:
+                continue
+            if len(items) == limit or examined == COMPARED:  # many may be timers, which are not listed
+                return ItemChanges(snapshot.header, tuple(items.values()), key)
+            item = snapshot.item(entry, snapshot.read(entry))
+            if item is not None:
+                items[entry] = item
+        return ItemChanges(snapshot.header, tuple(items.values()), None)
 
-    def _is_due(self, shared: SharedStatus) -> bool:
-        """Whether to catch up although there is no new version: with rows of the next one, or of the retention
-        sweep."""
-        rows_behind = shared.written - self.status_seen.written
-        waited = time.monotonic() - self.caught_up_at > CATCH_UP_S
-        return not 0 <= rows_behind < CATCH_UP_ROWS or (rows_behind > 0 and waited)
+    def _changes_of_key(
+        self, owner: bytes, start: Revision, newest: Revision, limit: int, mark: bytes | None
+    ) -> ItemChanges:
+        """The changes of one key: an interval of versions at a time, however many there are."""
+        if start.number == newest.number:
+            return ItemChanges(self._header(newest), (), None)
+        end = self._whole_from(min(start.number + VERSIONS_PER_SCAN, newest.number))
+        touched = (n for n in range(start.number + 1, end.number + 1) if self._has_changed(owner, n))
+        first = next(touched, None)
+        if first is None:
+            return ItemChanges(self._header(end), (), None)
+        revision = self._whole_from(first)
+        keys: list[bytes] = []
+        for number in range(first, revision.number + 1):
+            prefix = rows.CHANGE + rows.long(number) + rows.escape(owner)
+            begin = mark if mark is not None and mark.startswith(prefix) else prefix
+            if mark is None or begin == mark or prefix > mark:
+                keys += islice(self._open().keys(begin, rows.after(prefix)), limit + 1)
+        return self._changed_items(revision, iter(keys), limit)
 
-    def _change_over(self) -> None:
-        """Switches to the current generation, once its follower has opened it."""
-        name = files.generation(self.data)
-        if name is None or not files.is_open(self.data, name):
-            return
-        try:
-            status_file = SharedStatusFile(files.folder(self.data, name))
-            shared = status_file.read()  # read before the database, which is then never behind it
-            db = Secondary(self.data, name)
-        except Exception:  # rocksdict has none of its own
-            if files.generation(self.data) == name:
-                raise
-            return  # rebuilt meanwhile: the next check finds the new one
-        self.close()
-        self.status_file, self.db, self.generation = status_file, db, name
-        self.status_seen = shared
-        self.newest_revision = None
-        self.refresh()
+    def _has_changed(self, owner: bytes, number: int) -> bool:
+        start = rows.CHANGE + rows.long(number) + rows.escape(owner)
+        return next(self._open().keys(start, rows.after(start)), None) is not None
+
+    # The history of an entry
+
+    def steps(self, owner: bytes, kind: RecordKind, id: bytes, snapshot: Snapshot, limit: int) -> list[Step]:
+        """The entry's changes, newest first, from a version back to the oldest one that is kept."""
+        snapshot.check()
+        entry, number, steps = entry_of(kind, owner, id), snapshot.revision, list[Step]()
+        while len(steps) < limit:
+            start, stored = self._interval(entry, number)
+            record = snapshot.readable(kind, stored)
+            if start < self.record.oldest or start <= BASE:
+                if stored is not None:
+                    steps.append(Step(None, None, record))
+                break
+            steps.append(Step(self._snapshot(self._whole_from(start)).header, self._watermark_before(start), record))
+            number = start - 1
+        return steps
+
+    def _interval(self, entry: bytes, number: int) -> tuple[int, bytes | None]:
+        """Returns the revision since which the entry has had its value at revision `number`, and the value. 0:
+        always."""
+        row = self._open().get(rows.LATEST + entry)
+        if row is not None and rows.read_long(row) <= number:
+            return rows.read_long(row), row[rows.LONG_BYTES :]
+        for key, was in self._open().items(rows.past_key(entry, number), rows.past_key(entry, 0)):
+            until, value = rows.read_past(was)
+            if number < until:
+                return rows.MAX_LONG - rows.read_long(key, len(key) - rows.LONG_BYTES), value
+            return until, None
+        return 0, None
+
+    def _watermark_before(self, number: int) -> int | None:
+        """The watermark of the version before this revision."""
+        key = self._open().last_key(rows.REVISION, rows.REVISION + rows.long(number))
+        revision = None if key is None else read_revision(self._open(), rows.read_long(key, 1))
+        return None if revision is None else self._header(revision).watermark_ms

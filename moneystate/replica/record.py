@@ -67,7 +67,7 @@ def read_record(db: Db) -> Record | None:
 
 
 def read_layout(db: Db) -> str:
-    """The `ServiceReplica.layout` with which the files were created."""
+    """The `ReplicaModel.layout` with which the files were created."""
     return (db.get(LAYOUT_ROW) or b"").decode()
 
 

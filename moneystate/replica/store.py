@@ -18,13 +18,13 @@ from moneystate.replica.erasing import Erasure
 from moneystate.replica.files import Db, Rebuild
 from moneystate.replica.publishing import Publisher
 from moneystate.replica.record import ROW, Record, read_record, read_rules, write_layout
-from moneystate.runtime.replica_model import ServiceReplica, Unindexed
+from moneystate.runtime.replica_model import ReplicaModel, Unindexed
 
 log = get_log(__name__)
 
 
 class Store:
-    def __init__(self, db: Db, model: ServiceReplica) -> None:
+    def __init__(self, db: Db, model: ReplicaModel) -> None:
         self.db = db
         self.model = model
         self.wrote: Callable[[], None] = lambda: None  # called after each write, to notify readers at once

@@ -17,7 +17,7 @@ from moneystate.engine.marker import BEFORE_FIRST_BATCH
 from moneystate.errors import SetupError
 from moneystate.replica.model import Version
 from moneystate.replica.rows import entry_of, split_entry
-from moneystate.runtime.replica_model import ServiceReplica
+from moneystate.runtime.replica_model import ReplicaModel
 
 UNUSABLE: Final = "unusable records of the changelog"  # the kind as which they are counted
 MOST_GROUPS: Final = 1 << 20  # no job has as many
@@ -89,7 +89,7 @@ class TransactionAssembler:
     them there.
     """
 
-    def __init__(self, total: int, partitions: int, model: ServiceReplica) -> None:
+    def __init__(self, total: int, partitions: int, model: ReplicaModel) -> None:
         self.total = total  # number of key groups of the job; 0: not known yet, and no record may be added
         self.partitions = partitions  # of the changelog
         self.model = model
@@ -140,7 +140,7 @@ def key_of(message: Any) -> bytes:
     return key
 
 
-def change_of(key: bytes, value: bytes | None, model: ServiceReplica) -> EntryChange:
+def change_of(key: bytes, value: bytes | None, model: ReplicaModel) -> EntryChange:
     """Raises UnusableRecord for a key that this program does not know."""
     parts = model.split(key)
     if parts is None:

@@ -109,11 +109,15 @@ class StateView(ABC):
                 yield match.owner.decode(), match.record
 
     def record(self, kind: RecordKind, stored: bytes | None) -> Any:
-        """None: there is no entry, or it has expired."""
-        if stored is None:
-            return None
-        cell = decode_entry(kind, stored)
-        return None if cell.has_expired(self.time) else cell.value
+        return record_of(kind, stored, self.time)
+
+
+def record_of(kind: RecordKind, stored: bytes | None, time_ms: int) -> Any:
+    """None: there is no entry, or it has expired. Raises Malformed."""
+    if stored is None:
+        return None
+    cell = decode_entry(kind, stored)
+    return None if cell.has_expired(time_ms) else cell.value
 
 
 class _Rows:

@@ -73,7 +73,7 @@ def _encloses(by: Any) -> bool:
     return isinstance(by, partial) or getattr(by, "__closure__", None) is not None
 
 
-class ServiceReplica:
+class ReplicaModel:
     """The replica's model of a service. It is pickled into the replica's processes."""
 
     def __init__(self, reference: str) -> None:
@@ -81,7 +81,7 @@ class ServiceReplica:
         self.reference = reference
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ServiceReplica, (self.reference,)
+        return ReplicaModel, (self.reference,)
 
     @cached_property
     def plan(self) -> Plan:
@@ -91,7 +91,7 @@ class ServiceReplica:
         """The plan with the rules of an earlier batch, as far as the changelog records them."""
         return plan_as_run(self.reference, rules)
 
-    def as_run(self, rules: Mapping[str, Any]) -> ServiceReplica:
+    def as_run(self, rules: Mapping[str, Any]) -> ReplicaModel:
         """A factory's functions can have its configuration, which is that of the run. A run with rules that this
         program refuses is read with its own."""
         run = reference_as_run(self.reference, rules) if rules else self.reference
@@ -101,7 +101,7 @@ class ServiceReplica:
             made_at(run)
         except MoneystateError:
             return self
-        return ServiceReplica(run)
+        return ReplicaModel(run)
 
     @cached_property
     def changelog(self) -> str:

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Final
 
 from moneystate.replica.model import ReplicaError, Version
-from moneystate.replica.service_reader import ServiceReads
+from moneystate.replica.reader import ReplicaReader
 from moneystate.serving.failures import Failure
 
 POLL_S: Final = 0.002  # how often the replica is polled; a poll delays reads while it catches up
@@ -69,8 +69,8 @@ class Watcher:
 
 
 class Feed:
-    def __init__(self, reads: ServiceReads) -> None:
-        self.reads = reads
+    def __init__(self, reader: ReplicaReader) -> None:
+        self.reader = reader
         self.seen: Version | None = None
         self.draining = False
         self.of_all: set[Watcher] = set()
@@ -108,7 +108,7 @@ class Feed:
                 self.of_one.pop(key, None)
 
     def _look(self) -> None:
-        newest = self.reads.newest()
+        newest = self.reader.newest()
         if newest != self.seen:
             before, self.seen = self.seen, newest
             self._tell(self._changed(before))
@@ -118,7 +118,7 @@ class Feed:
         if not self.of_one and not self.of_all:
             return set()
         try:
-            return None if before is None else self.reads.changed_since(before, MANY)
+            return None if before is None else self.reader.changed_since(before, MANY)
         except ReplicaError:  # the replica was rebuilt or went back; each watcher finds out for itself
             return None
 

@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar
 from google.protobuf.message import Message
 
 from moneystate.replica.model import Page
-from moneystate.replica.service_reader import ServiceReads
-from moneystate.replica.service_view import ServiceSnapshot
+from moneystate.replica.reader import ReplicaReader
+from moneystate.replica.snapshot import Snapshot
 from moneystate.serving import requests
 from moneystate.serving.calls import MAX_ANSWER_BYTES, Call, title_of, too_big
 from moneystate.serving.failures import malformed
@@ -26,46 +26,46 @@ Item = TypeVar("Item")
 
 
 class Pages:
-    def __init__(self, reads: ServiceReads, tokens: PageTokens) -> None:
-        self.reads = reads
+    def __init__(self, reader: ReplicaReader, tokens: PageTokens) -> None:
+        self.reader = reader
         self.tokens = tokens
 
-    def pin(self, request: Any, call: Call) -> ServiceSnapshot:
-        snapshot = requests.snapshot(self.reads, request.at)
+    def pin(self, request: Any, call: Call) -> Snapshot:
+        snapshot = requests.snapshot(self.reader, request.at)
         call.version = snapshot.header.version
         return snapshot
 
-    def pin_both(self, request: Any, call: Call) -> tuple[ServiceSnapshot, ServiceSnapshot]:
+    def pin_both(self, request: Any, call: Call) -> tuple[Snapshot, Snapshot]:
         start = getattr(request, "from")
         if start.WhichOneof("at") is None:
             raise malformed("from", "expected a version or an event time, found neither")
-        before = requests.snapshot(self.reads, start, "from")
-        after = requests.snapshot(self.reads, request.to, "to")
+        before = requests.snapshot(self.reader, start, "from")
+        after = requests.snapshot(self.reader, request.to, "to")
         call.version = after.header.version
         return before, after
 
-    def resume_both(self, request: Any, call: Call) -> tuple[ServiceSnapshot, ServiceSnapshot, bytes | None]:
+    def resume_both(self, request: Any, call: Call) -> tuple[Snapshot, Snapshot, bytes | None]:
         """The versions of a listing of differences, and where it continues."""
         place = self.place(request)
         if place is None:
             return *self.pin_both(request, call), None
-        before, after = (self.reads.at_version(version) for version in place.versions)
+        before, after = (self.reader.at_version(version) for version in place.versions)
         call.version = after.header.version
         return before, after, place.after
 
     def place(self, request: Any) -> PagePosition | None:
         return self.tokens.read(request, request.page_token) if request.page_token else None
 
-    def resume(self, request: Any, call: Call) -> tuple[ServiceSnapshot, bytes | None]:
+    def resume(self, request: Any, call: Call) -> tuple[Snapshot, bytes | None]:
         """The version of a listing, and where it continues."""
         place = self.place(request)
         if place is None:
             return self.pin(request, call), None
-        snapshot = self.reads.at_version(place.versions[0])
+        snapshot = self.reader.at_version(place.versions[0])
         call.version = snapshot.header.version
         return snapshot, place.after
 
-    def next_page(self, request: Message, snapshots: tuple[ServiceSnapshot, ...], after: bytes | None) -> str:
+    def next_page(self, request: Message, snapshots: tuple[Snapshot, ...], after: bytes | None) -> str:
         if after is None:
             return ""
         return self.tokens.issue(request, PagePosition(tuple(s.header.version for s in snapshots), after))

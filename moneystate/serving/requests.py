@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from moneystate.replica import model
-from moneystate.replica.service_reader import ServiceReads
-from moneystate.replica.service_view import ServiceSnapshot
+from moneystate.replica.reader import ReplicaReader
+from moneystate.replica.snapshot import Snapshot
 from moneystate.serving.failures import malformed
 from moneystate.state.v1 import header_pb2
 
@@ -42,11 +42,11 @@ def version(asked: header_pb2.Version, field: str) -> model.Version:
     return model.Version(asked.epoch, asked.batch)
 
 
-def snapshot(reads: ServiceReads, read_at: header_pb2.At, field: str = "at") -> ServiceSnapshot:
+def snapshot(reader: ReplicaReader, read_at: header_pb2.At, field: str = "at") -> Snapshot:
     """The state that `read_at` pins."""
     which = read_at.WhichOneof("at")
     if which is None:
-        return reads.latest()
+        return reader.latest()
     if which == "version":
-        return reads.at_version(version(read_at.version, f"{field}.version"))
-    return reads.at_time(read_at.event_time_ms)
+        return reader.at_version(version(read_at.version, f"{field}.version"))
+    return reader.at_time(read_at.event_time_ms)

@@ -73,10 +73,10 @@ class QueryServer:
         queue: Queue,
     ) -> None:
         self.services = services
-        self.reads = answers.reads
+        self.reader = answers.reader
         self.metrics = metrics
         self.listen = listen
-        self.feed = Feed(answers.reads)
+        self.feed = Feed(answers.reader)
         self.health = HealthServicer()
         self.endpoints = answers.endpoints(tokens, self.feed)
         self.calls = calls
@@ -155,7 +155,7 @@ class QueryServer:
 
     async def _report(self) -> None:
         while True:
-            status = self.reads.status()
+            status = self.reader.status()
             gauge(self.metrics, status)
             await self._tell_health(status.caught_up)
             await asyncio.sleep(REPORT_S)

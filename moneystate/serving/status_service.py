@@ -7,7 +7,7 @@ import time
 from collections import Counter
 
 from moneystate.replica.model import Status
-from moneystate.replica.service_reader import ServiceReads
+from moneystate.replica.reader import ReplicaReader
 from moneystate.serving import header_messages
 from moneystate.serving.calls import Call
 from moneystate.serving.metrics import Metrics
@@ -17,11 +17,11 @@ SERVER_VERSION = importlib.metadata.version("moneystate")
 
 
 class StatusService:
-    def __init__(self, reads: ServiceReads) -> None:
-        self.reads = reads
+    def __init__(self, reader: ReplicaReader) -> None:
+        self.reader = reader
 
     def get_status(self, _: status_pb2.GetStatusRequest, call: Call) -> status_pb2.GetStatusResponse:
-        status = self.reads.status()
+        status = self.reader.status()
         return status_pb2.GetStatusResponse(
             header=None if status.header is None else header_messages.header(status.header),
             caught_up=status.caught_up,

@@ -13,7 +13,7 @@ from moneystate.engine.avro import Malformed
 from moneystate.errors import StepError
 from moneystate.runtime.cells import decode_entry
 from moneystate.runtime.processor import ServiceProcessor
-from moneystate.runtime.replica_model import ServiceReplica
+from moneystate.runtime.replica_model import ReplicaModel
 from moneystate.runtime.state_model import ServiceState
 from moneystate.testing import Bench
 from tests.api.handover import handed_over, stored
@@ -286,7 +286,7 @@ def test_a_replica_indexes_entries_of_a_run_with_other_rules(of_run: int, of_ser
     bench = Bench(declared(Rules(of_run)), bound_ms=0, key_groups=1)
     bench.send(Put("a", "1", S))
     ((_, entry),) = stored(bench, b"m").items()
-    replica = ServiceReplica(f'tests.api.test_entry_forms:declared {{"keep_ms":{of_server}}}')
+    replica = ReplicaModel(f'tests.api.test_entry_forms:declared {{"keep_ms":{of_server}}}')
     assert replica.schema(entry) == ("parts", 1)
     assert decode_entry(replica.plan.kinds["parts"], entry).value == Part(1)
     assert replica.plan_at({"keep_ms": of_run}).kinds["parts"].ttl_ms == of_run

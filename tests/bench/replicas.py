@@ -84,7 +84,7 @@ def load(cluster: Cluster, name: str, version: Version, open_saved: OpenSaved | 
     try:
         assert replica.process is not None
         process = psutil.Process(replica.process.pid)
-        until(lambda: replica.reads.newest() == version, lambda: name, WITHIN_S)
+        until(lambda: replica.reader.newest() == version, lambda: name, WITHIN_S)
         used, memory = process.cpu_times(), process.memory_info()
         return Cost(name, used.user + used.system, time.monotonic() - began, memory.rss / 1e6)
     finally:

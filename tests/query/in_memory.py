@@ -13,13 +13,12 @@ from moneystate.replica import files
 from moneystate.replica.applying import Applier
 from moneystate.replica.loading import Loader
 from moneystate.replica.model import Version
-from moneystate.replica.service_reader import ServiceReads
-from moneystate.replica.service_view import ServiceSnapshot
+from moneystate.replica.reader import ReplicaReader
 from moneystate.replica.store import Store
 from moneystate.replica.transaction_assembler import BatchSlice, End, change_of
 from moneystate.rpc.context import Context
 from moneystate.runtime.plan import Plan
-from moneystate.runtime.replica_model import ServiceReplica
+from moneystate.runtime.replica_model import ReplicaModel
 from moneystate.serving.callers import READ, READ_PERSONAL, Caller
 from moneystate.serving.calls import Call
 from moneystate.serving.feed import Feed
@@ -37,7 +36,7 @@ METHODS = {
 }  # fmt: skip
 
 
-class BenchReplica(ServiceReplica):
+class BenchReplica(ReplicaModel):
     """The replica of a service that no module declares."""
 
     def __init__(self, plan: Plan) -> None:
@@ -59,10 +58,10 @@ class Served:
         self.store = Store(files.open_primary(self.folder.name, name), self.model)
         Loader(self.store).finish({}, 1, 1, {0: 0})
         self.applier = Applier(self.store)
-        self.reads = ServiceReads(self.model, ServiceSnapshot, self.store.db)
+        self.reader = ReplicaReader(self.model, self.store.db)
         self.runner = QueryRunner()
         self.contract = Contract(bench.plan)
-        self.service = StateService(self.reads, self.contract, self.runner, PageTokens(b"k" * 32))
+        self.service = StateService(self.reader, self.contract, self.runner, PageTokens(b"k" * 32))
         self.caller = Caller("someone", "ipv4:127.0.0.1:1", frozenset({READ, READ_PERSONAL} if personal else {READ}))
         self.now: dict[bytes, bytes] = {}
         self.batch = 0
@@ -82,7 +81,7 @@ class Served:
         changes = [change_of(key, value, self.model) for key, value in changed]
         self.applier.apply(BatchSlice(end, changes, 0, self.batch, self.batch + 1), exact=True)
         self.batch += 1
-        self.reads.refresh()
+        self.reader.refresh()
 
     def call(self, name: str, request: Any) -> Any:
         """Raises Failure."""
@@ -93,7 +92,7 @@ class Served:
 
     def watched(self, after: int, key: str | None = None) -> list[s.WatchResponse]:
         """The answers of a watch up to the newest version."""
-        watch = StateWatch(self.reads, Feed(self.reads))
+        watch = StateWatch(self.reader, Feed(self.reader))
 
         async def read() -> list[s.WatchResponse]:
             call = Call(self.caller, cast(Context, SimpleNamespace(time_remaining=lambda: 60.0)))

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import moneystate as ms
-from moneystate.replica.service_view import READ_AT_ONCE, ReplicaView
+from moneystate.replica.listing import READ_AT_ONCE
+from moneystate.replica.view import ReplicaView
 from moneystate.rpc.context import Context
 from moneystate.serving.callers import Caller
 from moneystate.serving.calls import Call
@@ -66,7 +67,7 @@ def run(replica: Market, query: Callable[[ms.View], Any], context: Any, beside: 
         runner = QueryRunner()
         other = None if beside is None else asyncio.create_task(beside())
         try:
-            return await runner.run(replica.reads.latest(), call(context), query)
+            return await runner.run(replica.reader.latest(), call(context), query)
         finally:
             runner.close()
             if other is not None:
@@ -153,7 +154,7 @@ def test_a_query_whose_caller_left_reads_no_more(replica: Market) -> None:
 
     async def whole() -> None:
         runner = QueryRunner()
-        task = asyncio.create_task(runner.run(replica.reads.latest(), call(Until(60.0)), endless))
+        task = asyncio.create_task(runner.run(replica.reader.latest(), call(Until(60.0)), endless))
         while not left.is_set():
             await asyncio.sleep(0.001)
         task.cancel()
@@ -187,7 +188,7 @@ def test_a_query_of_another_caller_does_not_wait_for_long_ones(replica: Market) 
             slow(view)
 
     async def whole() -> tuple[int, str]:
-        runner, snapshot = QueryRunner(), replica.reads.latest()
+        runner, snapshot = QueryRunner(), replica.reader.latest()
         long = [asyncio.create_task(runner.run(snapshot, call(Until(60.0), "much"), endless)) for _ in range(20)]
         while len(runner.turns.rotation.waiting.get("much", ())) < 10:
             await asyncio.sleep(0.001)

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from moneystate.replica.model import Version
-from moneystate.replica.service_reader import ItemChanges, ServiceReads
-from moneystate.replica.service_view import ServiceSnapshot
+from moneystate.replica.model import ItemChanges, Version
+from moneystate.replica.reader import ReplicaReader
 from moneystate.serving.callers import READ, READ_PERSONAL, Caller
 from moneystate.serving.calls import Call
 from moneystate.serving.failures import Failure
@@ -31,7 +30,7 @@ USERS = [f"user-{n}" for n in range(6)]
 START = s.WatchRequest(after=header_pb2.Version(epoch="e", batch=1))
 
 
-class Counted(ServiceReads):
+class Counted(ReplicaReader):
     """How often it was asked for changes."""
 
     asked = 0
@@ -46,7 +45,7 @@ class Served:
 
     def __init__(self) -> None:
         self.market = in_memory.Served(Bench(market.service, bound_ms=0, key_groups=1))
-        self.reader = Counted(self.market.model, ServiceSnapshot, self.market.store.db)
+        self.reader = Counted(self.market.model, self.market.store.db)
         self.feed = Feed(self.reader)
         self.watching = StateWatch(self.reader, self.feed)
 

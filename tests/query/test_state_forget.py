@@ -34,7 +34,7 @@ def log(broker: DevBroker, topic_prefix: str) -> Iterator[RequestLog]:
 
 def asked(served: Served, log: RequestLog | None, request: s.ForgetRequest) -> tuple[s.ForgetResponse, Call]:
     call = Call(served.caller, cast(Context, SimpleNamespace(time_remaining=lambda: 60.0)))
-    return asyncio.run(StateForgetting(served.reads, served.bench.plan, log).forget(request, call)), call
+    return asyncio.run(StateForgetting(served.reader, served.bench.plan, log).forget(request, call)), call
 
 
 def test_a_request_is_an_event_and_its_proof_is_a_record(broker: DevBroker, topic_prefix: str, log: RequestLog) -> None:

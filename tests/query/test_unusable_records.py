@@ -83,7 +83,7 @@ def listed(served: Served, **by: Any) -> list[str]:
 
 
 def counted(served: Served) -> dict[str, int]:
-    return {count.kind: count.entries for count in served.reads.status().schema_counts}
+    return {count.kind: count.entries for count in served.reader.status().schema_counts}
 
 
 def test_an_entry_that_an_index_cannot_have_is_missing_there_alone(there: Served) -> None:
@@ -173,9 +173,9 @@ def test_no_record_of_the_changelog_ends_the_follower(there: Served) -> None:
     log.append(Record(51, keys.END, end(1 + len(BAD), [0])))
     for message in log:
         loop._take(cast(Any, message))
-    there.reads.refresh()
+    there.reader.refresh()
     assert loop.stream.read_to == {0: 52}
-    assert there.reads.newest() == Version("e", 1)
+    assert there.reader.newest() == Version("e", 1)
     assert listed(there, state="rate") == [*KEYS, "d"]
     assert counted(there)[UNUSABLE] >= len(BAD) - 1
 

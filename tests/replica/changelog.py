@@ -16,9 +16,9 @@ from confluent_kafka import Producer
 
 from moneystate.engine.keygroup import key_group_of
 from moneystate.replica import follower
+from moneystate.replica.followed_reader import FollowedReader
 from moneystate.replica.model import NotReady, ReplicaError, Version
-from moneystate.replica.service_reader import FollowedServiceReads
-from moneystate.replica.service_view import ServiceSnapshot
+from moneystate.replica.snapshot import Snapshot
 from tests import waiting
 from tests.enrichment.topics import CHANGELOG
 from tests.kafka.logs import Cluster
@@ -140,7 +140,7 @@ class Replica:
         self.options = Options(cluster.bootstrap_servers, self.data, cluster.prefix, **options)  # type: ignore[arg-type]
         self.context = multiprocessing.get_context("spawn")
         self.process: SpawnProcess | None = None
-        self.reads = FollowedServiceReads(MODEL, ServiceSnapshot, self.data)
+        self.reader = FollowedReader(MODEL, self.data)
         self.start()
 
     def start(self) -> None:
@@ -163,16 +163,16 @@ class Replica:
 
     def close(self) -> None:
         self.kill()
-        self.reads.close()
+        self.reader.close()
         shutil.rmtree(self.data, ignore_errors=True)
 
-    def at(self, version: Version) -> ServiceSnapshot:
+    def at(self, version: Version) -> Snapshot:
         """Once it is there."""
 
-        def found() -> ServiceSnapshot | None:
-            self.reads.newest()
+        def found() -> Snapshot | None:
+            self.reader.newest()
             try:
-                return self.reads.at_version(version)
+                return self.reader.at_version(version)
             except ReplicaError:
                 return None
 
@@ -180,19 +180,19 @@ class Replica:
         assert snapshot is not None
         return snapshot
 
-    def latest(self, version: Version) -> ServiceSnapshot:
+    def latest(self, version: Version) -> Snapshot:
         """Once the newest is this one."""
-        until(lambda: self.reads.newest() == version, f"the newest version to be {version}")
-        return self.reads.latest()
+        until(lambda: self.reader.newest() == version, f"the newest version to be {version}")
+        return self.reader.latest()
 
 
 def until(holds: Callable[[], Result], description: str) -> Result:
     return waiting.until(holds, lambda: f"waited for {description}", DEADLINE_S)
 
 
-def is_ready(reads: FollowedServiceReads) -> bool:
+def is_ready(reader: FollowedReader) -> bool:
     try:
-        reads.latest()
+        reader.latest()
     except NotReady:
         return False
     return True

@@ -9,7 +9,7 @@ from moneystate.api.forgetting import FORGOTTEN, Forgotten
 from moneystate.replica.transaction_assembler import change_of
 from moneystate.runtime import layout
 from moneystate.runtime.cells import Cell, Kind
-from moneystate.runtime.replica_model import ServiceReplica
+from moneystate.runtime.replica_model import ReplicaModel
 from moneystate.runtime.seen_page import NO_IDS, SeenIds, pack_id
 from services.enrichment import records
 from services.enrichment.service import Rules
@@ -18,7 +18,7 @@ from tests.enrichment.topics import NAMES, USER_EVENTS, WALLET_EVENTS
 
 Entries = dict[bytes, bytes]
 
-MODEL = ServiceReplica(SERVICE)
+MODEL = ReplicaModel(SERVICE)
 TTL_MS = Rules().session_ttl_ms
 LOOKUP = "session_lookup"
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from moneystate.engine.keys import is_engines
 from moneystate.replica.model import Version
+from moneystate.replica.view import ReplicaView
 from moneystate.testing.simulation import Simulation
 from services.enrichment import service
 from tests.enrichment.harness import inputs, simulation
@@ -29,7 +30,7 @@ def entries(sim: Simulation) -> Entries:
 
 
 def replicated(replica: Replica, version: Version) -> Entries:
-    snapshot = replica.reads.at_version(version)
+    snapshot = replica.reader.at_version(version)
     return {entry.key: entry.value for entry in paged(lambda after: snapshot.entries(limit=100, after=after))}
 
 
@@ -61,6 +62,6 @@ def test_a_replicas_state_is_the_jobs_at_the_end_and_at_pinned_versions(
     for number in (*PINNED, BATCHES - 1):
         version = Version("one", number)
         assert replicated(replica, version) == wanted[number]
-        pending = service.pending(replica.reads.at_version(version).view, MOST)
+        pending = service.pending(ReplicaView(replica.reader.at_version(version)), MOST)
         assert len(pending) == waiting(wanted[number])
     assert waiting(wanted[BATCHES - 1]) > 0

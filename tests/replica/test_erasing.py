@@ -14,12 +14,12 @@ from moneystate.replica.applying import Applier
 from moneystate.replica.files import Db
 from moneystate.replica.loading import Loader
 from moneystate.replica.model import Version
+from moneystate.replica.reader import ReplicaReader
 from moneystate.replica.record import BASE
 from moneystate.replica.retention import RetentionPolicy, RetentionSweep
-from moneystate.replica.service_reader import ServiceReads
-from moneystate.replica.service_view import ServiceSnapshot
 from moneystate.replica.store import Store
 from moneystate.replica.transaction_assembler import BatchSlice, End, EntryChange, change_of
+from moneystate.replica.view import ReplicaView
 from moneystate.runtime.replica_model import index_prefix
 from services.enrichment import service
 from tests.replica.states import LOOKUP, MODEL, Entries, Money, State, changes, entries, forgotten, key_of
@@ -97,7 +97,7 @@ def test_nothing_of_a_forgotten_user_is_left_in_any_file(replica: Replica) -> No
     assert_no_past(replica, b"me")
     for kind in (rows.INDEX, rows.INDEX_HISTORY):
         assert index_rows(replica, kind, "waiting_by_id") == []
-    assert replica.reads.status().keys == OTHERS
+    assert replica.reader.status().keys == OTHERS
     assert replica.record("forgotten", b"me").request_id == "r"
     assert [replica.record("user", b"me", batch) for batch in range(replica.batch)] == [None] * replica.batch
 
@@ -147,7 +147,7 @@ def test_an_open_lookup_that_is_written_again_leaves_no_past_value(replica: Repl
     assert found(replica) == []
     assert replica.record(LOOKUP, b"me", id="m-2 5").held.user_info.resident_country_code == "PT"
     assert len(index_rows(replica, rows.INDEX, "lookups_by_id")) == 1
-    assert list(replica.reads.latest().view.find(service.lookups_by_id, "m-2"))
+    assert list(ReplicaView(replica.reader.latest()).find(service.lookups_by_id, "m-2"))
 
 
 def test_a_lookup_that_was_asked_later_has_a_history(replica: Replica) -> None:
@@ -195,7 +195,7 @@ def test_one_user_is_forgotten_and_the_rest_keep_their_history(replica: Replica)
     replica.apply(forgetting(entries(b"me", STATE)))
     past = replica.batch - 3
     assert replica.record("user", b"me2", past).info.resident_country_code == "IT"
-    found_then = replica.reads.at_version(Version("e", past)).view.find(service.waiting_by_id, "m-9")
+    found_then = ReplicaView(replica.reader.at_version(Version("e", past))).find(service.waiting_by_id, "m-9")
     assert [owner for owner, _, _ in found_then] == ["me2"]
 
 
@@ -233,10 +233,10 @@ def test_a_replica_that_is_loaded_anew_keeps_the_proof(tmp_path: Path) -> None:
     loader.finish({0: (9, end_of(0))}, 1, 1, {0: 10})
     closed = [change_of(key, None, MODEL) for key in asked]
     Applier(store).apply(BatchSlice(end_of(1), closed, 0, 19, 20), exact=True)
-    reads = ServiceReads(MODEL, ServiceSnapshot, store.db)
-    assert reads.latest().record(MODEL.plan.kinds["forgotten"], b"me").request_id == "r"
+    reader = ReplicaReader(MODEL, store.db)
+    assert reader.latest().record(MODEL.plan.kinds["forgotten"], b"me").request_id == "r"
     assert store.record.newest > BASE
-    assert reads.at_version(Version("e", 0)).record(MODEL.plan.kinds[LOOKUP], b"me", b"m-2 5") is None
+    assert reader.at_version(Version("e", 0)).record(MODEL.plan.kinds[LOOKUP], b"me", b"m-2 5") is None
     assert list(store.db.keys(rows.PAST, rows.after(rows.PAST))) == []
     store.close()
 

@@ -13,9 +13,10 @@ import pytest
 
 from moneystate.replica import files
 from moneystate.replica.files import Secondary
-from moneystate.replica.model import Pruned, Version
-from moneystate.replica.service_view import Item, ServiceSnapshot
+from moneystate.replica.model import Item, Pruned, Version
 from moneystate.replica.shared_status import SharedStatusFile
+from moneystate.replica.snapshot import Snapshot
+from moneystate.replica.view import ReplicaView
 from services.enrichment import service
 from tests.enrichment.topics import CHANGELOG
 from tests.kafka.logs import Cluster
@@ -34,15 +35,15 @@ def folder_of(replica: Replica) -> Path:
     return files.folder(replica.data, files.generation(replica.data) or "")
 
 
-def users(snapshot: ServiceSnapshot) -> list[Item]:
+def users(snapshot: Snapshot) -> list[Item]:
     return list(snapshot.keys(snapshot.plan.kinds["user"], b"", b"", b"", 100, None).items)
 
 
-def countries(snapshot: ServiceSnapshot) -> set[str]:
+def countries(snapshot: Snapshot) -> set[str]:
     return {user.record.info.resident_country_code for user in users(snapshot)}
 
 
-def of_country(snapshot: ServiceSnapshot, country: str) -> set[bytes]:
+def of_country(snapshot: Snapshot, country: str) -> set[bytes]:
     return {user.owner for user in users(snapshot) if user.record.info.resident_country_code == country}
 
 
@@ -55,10 +56,10 @@ def test_what_was_there_before_the_replica_is_its_first_version(cluster: Cluster
     assert countries(snapshot) == {"PT"}
     assert snapshot.header.watermark_ms == 2
     with pytest.raises(Pruned):
-        replica.reads.at_version(Version("one", 1))
-    status = replica.reads.status()
+        replica.reader.at_version(Version("one", 1))
+    status = replica.reader.status()
     assert (status.keys, status.key_groups) == (len(USERS), 8)
-    until(lambda: replica.reads.status().lag_records == 0, "no lag")
+    until(lambda: replica.reader.status().lag_records == 0, "no lag")
 
 
 def test_the_follower_has_a_handle_of_its_own_on_each_file(cluster: Cluster, replica_of: MakeReplica) -> None:
@@ -89,11 +90,11 @@ def test_a_version_is_seen_once_all_its_transactions_are_in_and_never_by_halves(
         writer.begin(output, puts("FR"))
     writer.end(1, 1)
     until(lambda: countries(replica.at(first)) == {"ES"}, "the version before")
-    assert replica.reads.newest() == first
+    assert replica.reader.newest() == first
     writer.end(0, 1)
     assert countries(replica.latest(Version("one", 1))) == {"FR"}
     assert countries(replica.at(first)) == {"ES"}
-    assert countries(replica.reads.at_version(first)) == {"ES"}
+    assert countries(replica.reader.at_version(first)) == {"ES"}
 
 
 def test_aborted_transactions_and_groups_without_changes_change_nothing(
@@ -123,7 +124,7 @@ def test_a_kill_at_any_time_costs_catching_up_and_nothing_else(cluster: Cluster,
             replica.start()
     assert countries(replica.latest(last)) == {"C11"}
     for n in range(12):
-        assert countries(replica.reads.at_version(Version("one", n))) == {f"C{n}"}
+        assert countries(replica.reader.at_version(Version("one", n))) == {f"C{n}"}
 
 
 def test_versions_that_came_while_it_was_away_are_skipped_where_the_log_does_not_say_that_they_are_whole(
@@ -138,9 +139,9 @@ def test_versions_that_came_while_it_was_away_are_skipped_where_the_log_does_not
         last = writer.batch(n, puts(f"C{n}"))
     replica.start()
     assert countries(replica.latest(last)) == {"C3"}
-    assert countries(replica.reads.at_version(first)) == {"C0"}
+    assert countries(replica.reader.at_version(first)) == {"C0"}
     with pytest.raises(Pruned):
-        replica.reads.at_version(Version("one", 2))
+        replica.reader.at_version(Version("one", 2))
 
 
 def test_a_batch_that_compaction_has_made_holes_in_cannot_be_read_and_the_next_can(
@@ -168,13 +169,13 @@ def test_a_version_with_holes_stays_out_of_reach_after_a_kill(cluster: Cluster, 
     writer.begin(0, puts("FR", USERS[:6]))
     writer.end(0, 1, records=7)
     writer.begin(0, puts("PT"))  # the log is not quiet: what was before this is not settled
-    until(lambda: replica.reads.status().lag_records == 0, "all that is committed to be in")
+    until(lambda: replica.reader.status().lag_records == 0, "all that is committed to be in")
     replica.kill()
     replica.start()
     writer.end(0, 2, records=len(USERS))
     assert countries(replica.latest(Version("one", 2))) == {"PT"}
     with pytest.raises(Pruned):
-        replica.reads.at_version(Version("one", 1))
+        replica.reader.at_version(Version("one", 1))
 
 
 def test_what_compaction_took_from_a_batch_is_missing_until_the_record_that_replaced_it(
@@ -196,7 +197,7 @@ def test_what_compaction_took_from_a_batch_is_missing_until_the_record_that_repl
     assert countries(replica.latest(Version("one", 3))) == {"FR", "PT"}
     for number in (1, 2):
         with pytest.raises(Pruned):
-            replica.reads.at_version(Version("one", number))
+            replica.reader.at_version(Version("one", number))
 
 
 def test_a_changelog_that_is_made_anew_is_read_anew(cluster: Cluster, replica_of: MakeReplica) -> None:
@@ -212,7 +213,7 @@ def test_a_changelog_that_is_made_anew_is_read_anew(cluster: Cluster, replica_of
     assert [user.owner for user in users(snapshot)] == [b"user-0", b"user-1"]
 
 
-def user_ids(snapshot: ServiceSnapshot) -> set[bytes]:
+def user_ids(snapshot: Snapshot) -> set[bytes]:
     return {user.owner for user in users(snapshot)}
 
 
@@ -247,12 +248,12 @@ def test_a_changelog_with_entries_where_they_do_not_belong_is_not_answered_from(
 
     def loaded_in_vain() -> bool:
         loads.add(files.generation(replica.data))
-        replica.reads.newest()
+        replica.reader.newest()
         return len(loads) == 3  # it has begun to load the log as it is, and once more
 
     until(loaded_in_vain, "a load that ended with a refusal")
-    assert not is_ready(replica.reads)
-    assert not replica.reads.status().caught_up
+    assert not is_ready(replica.reader)
+    assert not replica.reader.status().caught_up
     for output in range(2):
         writer.begin(output, puts("PT"))
         writer.move(output, puts("PT"), before=2)
@@ -268,7 +269,7 @@ def test_one_that_was_away_for_too_long_is_built_anew(cluster: Cluster, replica_
     replica = replica_of()
     first = writer.batch(0, puts("ES"))
     replica.latest(first)
-    until(lambda: replica.reads.status().caught_up, "caught up")
+    until(lambda: replica.reader.status().caught_up, "caught up")
     replica.kill()
     killed = time.monotonic()
     last = writer.batch(1, puts("FR"))
@@ -276,7 +277,7 @@ def test_one_that_was_away_for_too_long_is_built_anew(cluster: Cluster, replica_
     replica.start()
     assert countries(replica.latest(last)) == {"FR"}
     with pytest.raises(Pruned):
-        replica.reads.at_version(first)
+        replica.reader.at_version(first)
 
 
 def test_history_goes_by_the_number_of_versions(cluster: Cluster, replica_of: MakeReplica) -> None:
@@ -288,14 +289,14 @@ def test_history_goes_by_the_number_of_versions(cluster: Cluster, replica_of: Ma
     replica.latest(last)
 
     def oldest() -> int:
-        replica.reads.newest()
-        version = replica.reads.status().oldest
+        replica.reader.newest()
+        version = replica.reader.status().oldest
         return -1 if version is None else version.batch
 
     until(lambda: oldest() == 3, "two versions")
     assert countries(replica.at(Version("one", 3))) == {"C3"}
     with pytest.raises(Pruned):
-        replica.reads.at_version(Version("one", 1))
+        replica.reader.at_version(Version("one", 1))
 
 
 def test_a_forgotten_user_is_gone_from_all_versions(cluster: Cluster, replica_of: MakeReplica) -> None:
@@ -303,15 +304,15 @@ def test_a_forgotten_user_is_gone_from_all_versions(cluster: Cluster, replica_of
     replica = replica_of()
     there = entries(b"user-0", State(country="ES", birth_year="1980", sessions=(("s-1", 1 << 40),)))
     first = writer.batch(0, [*puts("FR", USERS[1:]), *changes({}, there)])
-    assert [owner for owner, *_ in replica.latest(first).view.find(service.by_session, "s-1")] == ["user-0"]
+    assert [owner for owner, *_ in ReplicaView(replica.latest(first)).find(service.by_session, "s-1")] == ["user-0"]
     last = writer.batch(1, [*changes(there, {}), *forgotten(b"user-0", "r-1", 5).items()])
     newest = replica.latest(last)
     again = replica_of().latest(last)
     for one in (newest, again):
         assert one.record(MODEL.plan.kinds["forgotten"], b"user-0").request_id == "r-1"
-    for snapshot in (replica.reads.at_version(first), newest, again):
+    for snapshot in (replica.reader.at_version(first), newest, again):
         assert user_ids(snapshot) == set(USERS[1:])
-        assert list(snapshot.view.find(service.by_session, "s-1")) == []
+        assert list(ReplicaView(snapshot).find(service.by_session, "s-1")) == []
 
 
 def test_a_new_epoch_begins_with_its_whole_state_and_strays_are_of_no_account(
@@ -334,9 +335,9 @@ def test_a_new_epoch_begins_with_its_whole_state_and_strays_are_of_no_account(
     assert of_country(replica.latest(begun), "FR") == set(remaining)
     last = writer.batch(0, puts("PT", remaining[:1]), watermark=40, epoch="two")
     assert countries(replica.latest(last)) == {"FR", "PT"}
-    assert replica.reads.at_time(40).header.version == last
-    assert replica.reads.at_time(35).header.version == begun
-    assert countries(replica.reads.at_version(first)) == {"ES"}
+    assert replica.reader.at_time(40).header.version == last
+    assert replica.reader.at_time(35).header.version == begun
+    assert countries(replica.reader.at_version(first)) == {"ES"}
     again = replica_of()
     assert countries(again.latest(last)) == {"FR", "PT"}, "strays are of no account in a first load either"
 
@@ -369,13 +370,13 @@ def test_a_reader_whose_files_go_from_under_it_takes_those_that_came_instead(
     replica = replica_of()
     replica.latest(writer.batch(0, puts("ES")))
     replica.stop()
-    reads: Any = replica.reads
+    reader: Any = replica.reader
     # what the follower still wrote is taken over: the next look at the files is the one that finds them gone
     until(
-        lambda: reads.newest() and reads.status_seen.written == SharedStatusFile(folder_of(replica)).read().written,
+        lambda: reader.newest() and reader.status_seen.written == SharedStatusFile(folder_of(replica)).read().written,
         "all rows",
     )
-    old = reads.db
+    old = reader.db
     catch_up = Secondary.catch_up
 
     def gone(self: Secondary) -> None:

@@ -9,7 +9,7 @@ import pytest
 import moneystate as ms
 from moneystate.errors import ServiceError
 from moneystate.runtime.plan import Plan
-from moneystate.runtime.replica_model import ServiceReplica
+from moneystate.runtime.replica_model import ReplicaModel
 from tests.api.services.market import Moved, Seller
 
 SERVICE = "tests.api.services.market:service"
@@ -21,7 +21,7 @@ def layout(by: Any) -> str:
     seller = service.value("seller", Seller)
     service.index("by_score", seller, by)
     service.on(moved, seller)(lambda ctx, e, seller: None)
-    made = ServiceReplica(SERVICE)
+    made = ReplicaModel(SERVICE)
     made.plan = Plan(service)
     return made.layout
 
@@ -99,8 +99,8 @@ def test_an_index_whose_function_fails_says_which_and_for_which_key() -> None:
     seller = service.value("seller", Seller)
     service.index("rate", seller, lambda s: 100 // s.score)
     service.on(moved, seller)(lambda ctx, e, seller: None)
-    model = ServiceReplica(SERVICE)
+    model = ReplicaModel(SERVICE)
     model.plan = Plan(service)
-    entry = ServiceReplica(SERVICE).plan.kinds["seller"].codec.encode(Seller("ES", 0))
+    entry = ReplicaModel(SERVICE).plan.kinds["seller"].codec.encode(Seller("ES", 0))
     with pytest.raises(ServiceError, match=r"index 'rate': its function raised ZeroDivisionError: .* for key 'a'"):
         model.index_keys(b"a", b"v", b"\x06seller", entry)

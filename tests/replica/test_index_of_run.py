@@ -19,7 +19,7 @@ from moneystate.replica.record import read_layout
 from moneystate.replica.store import Store
 from moneystate.replica.transaction_assembler import BatchSlice, End, EntryChange, change_of
 from moneystate.runtime import layout
-from moneystate.runtime.replica_model import ServiceReplica, index_prefix, place_of
+from moneystate.runtime.replica_model import ReplicaModel, index_prefix, place_of
 
 REFERENCE = "tests.replica.test_index_of_run:made"
 
@@ -65,7 +65,7 @@ class Replica:
         self.open()
 
     def open(self) -> None:
-        self.model = ServiceReplica(REFERENCE)
+        self.model = ReplicaModel(REFERENCE)
         self.store = Store(files.open_primary(self.folder, self.name), self.model)
 
     def change(self, key: str, n: int) -> EntryChange:

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from moneystate.replica.differences import differences
 from moneystate.replica.model import Version
+from moneystate.replica.view import ReplicaView
 from services.enrichment import service
 from tests.replica.states import TTL_MS, State, changes, entries
 from tests.replica.test_store_model import Replica
@@ -32,7 +34,7 @@ def test_a_version_has_the_entries_that_have_not_expired_at_its_watermark(replic
         replica.apply(OTHER)  # nothing of ann's: only the watermark advances
     assert [sessions(replica, batch) for batch in range(4)] == [["s-1", "s-2"], ["s-2"], [], []]
     matches = {
-        batch: list(replica.reads.at_version(Version("e", batch)).view.find(service.by_session, "s-1"))
+        batch: list(ReplicaView(replica.reader.at_version(Version("e", batch))).find(service.by_session, "s-1"))
         for batch in (0, 1)
     }
     assert [len(matches[0]), len(matches[1])] == [1, 0]
@@ -50,6 +52,6 @@ def test_a_version_is_read_with_the_rules_of_its_batch(replica: Replica) -> None
 def test_the_passing_of_time_is_no_difference(replica: Replica) -> None:
     for _ in range(4):
         replica.apply(SESSIONS)
-    first, last = (replica.reads.at_version(Version("e", batch)) for batch in (0, 3))
+    first, last = (replica.reader.at_version(Version("e", batch)) for batch in (0, 3))
     assert sessions(replica, 0) != sessions(replica, 3)
-    assert replica.reads.differences(first, last, 9, None).items == ()
+    assert differences(first, last, 9, None).items == ()

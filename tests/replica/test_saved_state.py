@@ -16,6 +16,7 @@ from moneystate.errors import SavepointError
 from moneystate.replica.log import Topics
 from moneystate.replica.model import Version
 from moneystate.replica.saved_state import unusable
+from moneystate.replica.view import ReplicaView
 from moneystate.savepoint.format import begin, finish, write_state
 from moneystate.savepoint.manifest import EXPORT, ChangelogPosition, Manifest
 from moneystate.serving.savepoint import saved_state
@@ -54,7 +55,7 @@ def answers(replica: Replica, version: Version) -> dict[str, Any]:
         "header": header,
         "users": paged(lambda after: snapshot.keys(snapshot.plan.kinds["user"], b"", b"", b"", 1_000, after)),
         "entries": paged(lambda after: snapshot.entries(limit=1_000, after=after)),
-        "pending": service.pending(snapshot.view, 10_000),
+        "pending": service.pending(ReplicaView(snapshot), 10_000),
     }
 
 
@@ -92,7 +93,7 @@ def test_it_answers_as_a_replica_of_the_whole_changelog(
             got = answers(replica, version)
             assert len(got["users"]) > 50
             assert got == answers(whole, version)
-        assert replica.reads.status().schema_counts == whole.reads.status().schema_counts
+        assert replica.reader.status().schema_counts == whole.reader.status().schema_counts
     check_refusals(late, place)
 
 

@@ -17,17 +17,20 @@ from moneystate.records import index_order
 from moneystate.records.index_order import Span
 from moneystate.replica import files, rows
 from moneystate.replica.applying import Applier
+from moneystate.replica.differences import differences
 from moneystate.replica.files import FORMAT
+from moneystate.replica.listing import COMPARED
 from moneystate.replica.loading import Loader
-from moneystate.replica.model import EventPlace, Page, Pruned, Version
+from moneystate.replica.model import EventPlace, Page, Pruned, SetTimer, Version
+from moneystate.replica.reader import ReplicaReader
 from moneystate.replica.retention import RetentionPolicy, RetentionSweep
-from moneystate.replica.service_reader import COMPARED, ServiceReads, SetTimer
-from moneystate.replica.service_view import ServiceSnapshot
+from moneystate.replica.snapshot import Snapshot
 from moneystate.replica.store import Store
 from moneystate.replica.transaction_assembler import BatchSlice, End, EntryChange, change_of
+from moneystate.replica.view import ReplicaView
 from moneystate.runtime.cells import Cell
 from moneystate.runtime.entry_view import EntryView
-from moneystate.runtime.replica_model import ServiceReplica
+from moneystate.runtime.replica_model import ReplicaModel
 from moneystate.testing import Bench
 from moneystate.testing.run import Crash, Run, Sent
 from tests.api.services import market
@@ -35,7 +38,7 @@ from tests.api.services.market import Moved, Offered
 from tests.api.test_index import Plain, S, check_equal, market_events
 from tests.budget import examples
 
-MODEL = ServiceReplica("tests.api.services.market:service")
+MODEL = ReplicaModel("tests.api.services.market:service")
 KEPT = 4
 GOLDEN = Path(__file__).parent.parent / "golden" / "replica" / f"service-v{FORMAT}.hex"
 T = TypeVar("T")
@@ -73,7 +76,7 @@ class Market:
         self.store = Store(files.open_primary(self.data, self.name), MODEL)
         self.applier = Applier(self.store, at_once=2)
         self.sweep = RetentionSweep(self.store, RetentionPolicy(versions=KEPT, grace_ms=0))
-        self.reads = ServiceReads(MODEL, ServiceSnapshot, self.store.db)
+        self.reader = ReplicaReader(MODEL, self.store.db)
 
     def batch(self, events: list[Any]) -> None:
         log: list[Sent | Crash] = []
@@ -96,7 +99,7 @@ class Market:
         whole = BatchSlice(end, [change_of(k, v, MODEL) for k, v in changed], 0, batch, batch + 1)
         self.applier.apply(whole, exact=True)
         self.applier.apply(whole, exact=True)  # as after a kill: it is in already
-        self.reads.refresh()
+        self.reader.refresh()
 
     def _sent(self, topic: str, value: bytes) -> Sent:
         code = self.codes[topic]
@@ -107,17 +110,17 @@ class Market:
         for _ in range(3):
             while self.sweep.step(10_000):
                 pass
-        self.reads.refresh()
+        self.reader.refresh()
 
     def restart(self) -> None:
         self.store.close()
         self.open()
 
-    def readable(self) -> dict[int, ServiceSnapshot]:
+    def readable(self) -> dict[int, Snapshot]:
         there = {}
         for batch in range(len(self.versions)):
             try:
-                there[batch] = self.reads.at_version(Version("e", batch))
+                there[batch] = self.reader.at_version(Version("e", batch))
                 there[batch].check()
             except Pruned:
                 there.pop(batch, None)
@@ -170,14 +173,14 @@ def test_answers_at_every_version_equal_a_dictionary(plan: list[Any]) -> None:
         events = run(replica, plan)
         for batch, snapshot in replica.readable().items():
             watermark = replica.versions[batch][0]
-            check_equal(snapshot.view, Plain([e for e in events if e.at < watermark]))
+            check_equal(ReplicaView(snapshot), Plain([e for e in events if e.at < watermark]))
             check_listings(snapshot, replica.view(batch))
         check_differences(replica)
     finally:
         replica.close()
 
 
-def check_listings(snapshot: ServiceSnapshot, view: EntryView) -> None:
+def check_listings(snapshot: Snapshot, view: EntryView) -> None:
     """What listings give page by page is what a view gives."""
     kinds = snapshot.plan.kinds
     for name in ("seller", "last"):
@@ -189,7 +192,7 @@ def check_listings(snapshot: ServiceSnapshot, view: EntryView) -> None:
         assert [(i.id.decode(), i.record) for i in items] == list(view.entries(market.offers, seller, "x"))
         ids = ["y2", *(id for id, _ in view.entries(market.offers, seller)), "absent"]
         by_id = view.entries_by_id(market.offers, seller, ids)
-        assert snapshot.view.entries_by_id(market.offers, seller, ids) == by_id
+        assert ReplicaView(snapshot).entries_by_id(market.offers, seller, ids) == by_id
         assert list(by_id.items()) == [
             (id, its) for id in dict.fromkeys(ids) if (its := view.entry(market.offers, seller, id))
         ]
@@ -232,7 +235,7 @@ def check_differences(replica: Market) -> None:
     for before in snapshots:
         for after in snapshots:
             old, new = visible(replica, before), visible(replica, after)
-            listed = pages(replica.reads.differences, snapshots[before], snapshots[after], 2)
+            listed = pages(differences, snapshots[before], snapshots[after], 2)
             there = {(d.after.state, d.after.owner, d.after.id): (d.before.record, d.after.record) for d in listed}
             keys = [k for k in old.keys() | new.keys() if k[0] in ("seller", "offers")]  # else time decides, too
             assert {k: v for k, v in there.items() if k in keys} == {
@@ -256,7 +259,7 @@ def test_who_follows_the_changes_has_what_there_is(plan: list[Any], seller: str 
         seen = {k: v for k, v in visible(replica, first).items() if owner in (None, k[1])}
         latest, mark = Version("e", first), None
         while True:
-            changes = replica.reads.item_changes(latest, owner, 2, mark)
+            changes = replica.reader.item_changes(latest, owner, 2, mark)
             for item in changes.items:
                 seen.pop((item.state, item.owner, item.id), None)
                 if item.record is not None:
@@ -285,7 +288,7 @@ def test_the_steps_of_an_entry_are_what_it_was_at_each_version(plan: list[Any]) 
         kind = MODEL.plan.kinds["seller"]
         for seller in SELLERS if snapshots else []:
             snapshot = snapshots[max(snapshots)]
-            told = replica.reads.steps(seller.encode(), kind, b"", snapshot, 100)
+            told = replica.reader.steps(seller.encode(), kind, b"", snapshot, 100)
             for batch in snapshots:
                 then = next((s for s in told if s.header is None or s.header.version.batch <= batch), None)
                 record = snapshots[batch].record(kind, seller.encode())
@@ -303,7 +306,7 @@ def test_the_rows_of_an_index_are_bounded_and_end_with_the_history(replica: Mark
     assert len(live) == 2 * 3  # country, score, last score
     ended = [key for key, _ in replica.store.db.items(rows.INDEX_HISTORY, rows.after(rows.INDEX_HISTORY))]
     assert 0 < len(ended) <= 4 * 2 * KEPT
-    scores = [seller.score for _, seller in replica.reads.latest().view.range(market.by_score)]
+    scores = [seller.score for _, seller in ReplicaView(replica.reader.latest()).range(market.by_score)]
     assert scores == sorted(scores)
     assert len(scores) == 2
 
@@ -321,17 +324,17 @@ def test_a_look_at_the_newest_version_reads_no_rows_of_the_past(replica: Market,
             yield key, value
 
     monkeypatch.setattr(replica.store.db, "items", noted)
-    assert [s.score for _, s in replica.reads.latest().view.range(market.by_score)] == [28]
+    assert [s.score for _, s in ReplicaView(replica.reader.latest()).range(market.by_score)] == [28]
     assert len(read) == 1
 
 
 def test_a_listing_of_a_map_ends_its_page_where_keys_have_no_entry_of_it(
     replica: Market, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("moneystate.replica.service_view.EXAMINED", 10)
+    monkeypatch.setattr("moneystate.replica.snapshot.EXAMINED", 10)
     replica.batch([*(Moved(f"{n:02}", "ES", 1, S) for n in range(30)), Offered("29", "x", 5, [], S)])
     replica.batch([Moved("30", "ES", 1, 2 * S)])
-    snapshot = replica.reads.latest()
+    snapshot = replica.reader.latest()
     marks: list[bytes | None] = [None]
     items: list[Any] = []
     while not marks[1:] or marks[-1] is not None:
@@ -372,7 +375,7 @@ def test_the_span_of_an_index_ends_where_another_index_begins(replica: Market) -
     replica.batch([Moved("a", "ES", 5, S), Offered("a", "x", 3, ["new"], S)])
     replica.batch([Moved("b", "ES", 5, 2 * S)])
     everything = Span(b"", b"\xff")
-    items = replica.reads.latest().matching(market.by_score, everything, 10, None).items
+    items = replica.reader.latest().matching(market.by_score, everything, 10, None).items
     assert {item.state for item in items} == {"seller"}
 
 
@@ -382,25 +385,24 @@ def test_a_version_that_changed_many_timers_is_told_of_in_pieces(replica: Market
     timers = [(b"t\x03due" + n.to_bytes(2, "big") + b"x" * n, b"timer") for n in range(COMPARED + 5)]
     end = End(Version("e", 2), 0, (0,), 1, None, 1_002, 1, {})
     replica.applier.apply(BatchSlice(end, [change_of(k, v, MODEL) for k, v in timers], 0, 2, 3), exact=True)
-    replica.reads.refresh()
-    told = replica.reads.item_changes(Version("e", 1), None, 10, None)
+    replica.reader.refresh()
+    told = replica.reader.item_changes(Version("e", 1), None, 10, None)
     assert told.items == ()
     assert told.mark is not None
-    rest = replica.reads.item_changes(Version("e", 1), None, 10, told.mark)
+    rest = replica.reader.item_changes(Version("e", 1), None, 10, told.mark)
     assert (rest.items, rest.mark, rest.header.version.batch) == ((), None, 2)
 
 
 def test_the_timers_of_a_key_tell_the_events_that_set_them(tmp_path: Path) -> None:
     bench = Bench(orders.service, bound_ms=0)
     bench.send(orders.OrderPlaced("b", "eve", 5, 60 * S), orders.OrderPlaced("a", "eve", 700, 61 * S))
-    model = ServiceReplica("examples.orders.orders:service")
+    model = ReplicaModel("examples.orders.orders:service")
     store = Store(files.open_primary(str(tmp_path), files.begin_generation(str(tmp_path))), model)
     Loader(store).finish({}, 1, 1, {0: 0})
     end = End(Version("e", 0), 62 * S, (0,), 1, None, 1_000, 1, {"wait_ms": 5, "topics": {"orders": 7, "payments": 9}})
     entries = [change_of(key, value, model) for key, value in bench.entries()]
     Applier(store).apply(BatchSlice(end, [_from_topic_7(change) for change in entries], 0, 0, 1), exact=True)
-    reads = ServiceReads(model, ServiceSnapshot, store.db)
-    timers = reads.timers(b"a", reads.latest(), 10)
+    timers = ReplicaReader(model, store.db).latest().timers(b"a", 10)
     store.close()
     # topics have the numbers that the job has given them
     assert timers == [SetTimer("overdue", b"", 61 * S + 1_800_000, EventPlace("orders", 0, 1, 61 * S))]
@@ -408,7 +410,7 @@ def test_the_timers_of_a_key_tell_the_events_that_set_them(tmp_path: Path) -> No
 
 def _from_topic_7(change: EntryChange) -> EntryChange:
     """As a job wrote it to whom this number stands for the orders."""
-    kind = ServiceReplica("examples.orders.orders:service").plan.kind_of(b"t\x07overdue\x00\x00")
+    kind = ReplicaModel("examples.orders.orders:service").plan.kind_of(b"t\x07overdue\x00\x00")
     if change.value is None or not change.entry.endswith(b"t\x07overdue") or kind is None:
         return change
     cell = Cell(b"", kind, b"", b"")

@@ -13,8 +13,7 @@ from moneystate.replica.applying import Applier
 from moneystate.replica.files import Rebuild
 from moneystate.replica.loading import Loader
 from moneystate.replica.model import Pruned, Version
-from moneystate.replica.service_reader import ServiceReads
-from moneystate.replica.service_view import ServiceSnapshot
+from moneystate.replica.reader import ReplicaReader
 from moneystate.replica.store import Store
 from moneystate.replica.transaction_assembler import BatchSlice, End, EntryChange, change_of
 from tests.replica.states import MODEL, State, entries
@@ -45,8 +44,8 @@ def batch_slice(epoch: str, batch: int, partition: int, offset: int, *countries:
     return BatchSlice(ended(epoch, batch, offset, partition), changes, partition, offset, offset + 1)
 
 
-def country(reads: ServiceReads) -> str:
-    return str(reads.latest().record(MODEL.plan.kinds["user"], b"user-0").info.resident_country_code)
+def country(reader: ReplicaReader) -> str:
+    return str(reader.latest().record(MODEL.plan.kinds["user"], b"user-0").info.resident_country_code)
 
 
 def test_a_version_of_the_epoch_before_that_comes_after_the_next_epochs_is_not_dropped(store: Store) -> None:
@@ -65,7 +64,7 @@ def test_a_load_sorts_them(store: Store) -> None:
     ends = {0: (5, ended("two", 0, 2_000, 0)), 1: (1, ended("one", 8, 1_000, 1))}
     Loader(store).finish(ends, GROUPS, 2, {0: 6, 1: 2})
     applier.apply(batch_slice("two", 0, 1, 2, "PT"), exact=True)
-    reader = ServiceReads(MODEL, ServiceSnapshot, store.db)
+    reader = ReplicaReader(MODEL, store.db)
     assert reader.newest() == Version("two", 0)
     assert country(reader) == "PT"
     with pytest.raises(Pruned):
@@ -78,4 +77,4 @@ def test_what_was_read_again_after_a_kill_changes_nothing(store: Store) -> None:
         applier.apply(batch_slice("one", 0, partition, 0, "ES"), exact=True)
         applier.apply(batch_slice("one", 1, partition, 1, "PT"), exact=True)
     applier.apply(batch_slice("one", 0, 0, 0, "FR"), exact=True)
-    assert country(ServiceReads(MODEL, ServiceSnapshot, store.db)) == "PT"
+    assert country(ReplicaReader(MODEL, store.db)) == "PT"

@@ -52,7 +52,7 @@ def rows_after(monkeypatch: pytest.MonkeyPatch, kill_at: int | None) -> tuple[li
                 replica.apply(CHANGES)
             except Killed:
                 newest = replica.batch - 1
-                assert replica.reads.latest().header.version.batch == newest
+                assert replica.reader.latest().header.version.batch == newest
                 replica.restart()
         if kill_at is not None:
             assert replica.record("user", b"user-1") is not None, "it is not to be seen before it is whole"

@@ -19,7 +19,8 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Final
 
-from moneystate.replica.service_view import ReplicaView, ServiceSnapshot
+from moneystate.replica.snapshot import Snapshot
+from moneystate.replica.view import ReplicaView
 from moneystate.serving.calls import Call
 from moneystate.serving.failures import Failure
 from moneystate.serving.turns import Turns
@@ -91,7 +92,7 @@ class QueryRunner:
         self.turns = Turns(AT_THE_SAME_TIME, PER_CALLER, SLICE_S)
         self.is_closed = False
 
-    async def run(self, snapshot: ServiceSnapshot, call: Call, query: Query) -> Any:
+    async def run(self, snapshot: Snapshot, call: Call, query: Query) -> Any:
         """Returns the query's result. Raises what the query raises, and Failure DEADLINE."""
         if not _interrupts.set_up():
             return await self._in_thread(snapshot, call, query)
@@ -107,7 +108,7 @@ class QueryRunner:
         except _TakesLong:
             return await self._in_thread(snapshot, call, query)
 
-    async def _in_thread(self, snapshot: ServiceSnapshot, call: Call, query: Query) -> Any:
+    async def _in_thread(self, snapshot: Snapshot, call: Call, query: Query) -> Any:
         loop = asyncio.get_running_loop()
         result: asyncio.Future[Any] = loop.create_future()
         left = threading.Event()  # nobody waits for the result any more

@@ -6,7 +6,7 @@ import time
 import uuid
 
 from moneystate.replica.model import EventPlace
-from moneystate.replica.service_reader import ServiceReads
+from moneystate.replica.reader import ReplicaReader
 from moneystate.runtime.plan import Plan
 from moneystate.serving import header_messages, requests
 from moneystate.serving.calls import Call
@@ -19,9 +19,9 @@ from moneystate.state.v1 import state_pb2 as s
 class StateForgetting:
     """Writes requests as events, so that replays and bootstraps apply them, too."""
 
-    def __init__(self, reads: ServiceReads, plan: Plan, log: RequestLog | None) -> None:
+    def __init__(self, reader: ReplicaReader, plan: Plan, log: RequestLog | None) -> None:
         """`log`: of the input that the service declares for requests; None: it declares none."""
-        self.reads = reads
+        self.reader = reader
         self.forgetting = plan.forgetting
         self.log = log
 
@@ -32,7 +32,7 @@ class StateForgetting:
         id = requests.optional_name(request.request_id, "request_id") or str(uuid.uuid4())
         if self.forgetting is None or self.log is None:
             raise Failure("MALFORMED", "expected a service that declares forgetting, found one that does not")
-        header = self.reads.latest().header
+        header = self.reader.latest().header
         known = 0 if header.watermark_ms is None else header.watermark_ms
         time_ms = max(0, min(known, int(time.time() * 1000)))  # a drained job's watermark is the end of time
         by = call.caller.subject or call.caller.peer

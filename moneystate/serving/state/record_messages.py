@@ -8,8 +8,7 @@ from typing import Any
 from moneystate.errors import StepError
 from moneystate.records.codec import Codec
 from moneystate.records.json_text import quote
-from moneystate.replica.service_reader import Difference
-from moneystate.replica.service_view import Item, Unreadable
+from moneystate.replica.model import Difference, Item, Unreadable
 from moneystate.runtime import personal
 from moneystate.runtime.plan import Plan
 from moneystate.runtime.query_plan import VALUE, QueryPlan

@@ -10,9 +10,10 @@ from typing import Any, Final
 from moneystate.engine.avro import Malformed
 from moneystate.errors import ArgumentError, StepError
 from moneystate.records.json_text import parse
-from moneystate.replica.model import Entry, Page
-from moneystate.replica.service_reader import ServiceReads
-from moneystate.replica.service_view import Item, ServiceSnapshot
+from moneystate.replica.differences import differences
+from moneystate.replica.model import Entry, Item, Page
+from moneystate.replica.reader import ReplicaReader
+from moneystate.replica.snapshot import Snapshot
 from moneystate.runtime import layout
 from moneystate.serving import header_messages, requests
 from moneystate.serving.callers import READ_PERSONAL
@@ -30,11 +31,11 @@ FRAME_BYTES: Final = 8  # around an item of an answer
 
 
 class StateService:
-    def __init__(self, reads: ServiceReads, contract: Contract, runner: QueryRunner, tokens: PageTokens) -> None:
-        self.reads = reads
+    def __init__(self, reader: ReplicaReader, contract: Contract, runner: QueryRunner, tokens: PageTokens) -> None:
+        self.reader = reader
         self.contract = contract
         self.runner = runner
-        self.pages = Pages(reads, tokens)
+        self.pages = Pages(reader, tokens)
 
     def get(self, request: s.GetRequest, call: Call) -> s.GetResponse:
         key = key_of(request.name.key, "name.key")
@@ -91,7 +92,7 @@ class StateService:
         return answer
 
     def _listing(
-        self, snapshot: ServiceSnapshot, request: s.ListRequest, call: Call
+        self, snapshot: Snapshot, request: s.ListRequest, call: Call
     ) -> Callable[[int, bytes | None], Page[Item]]:
         by = request.WhichOneof("by")
         if by == "state":
@@ -138,7 +139,7 @@ class StateService:
     async def _page(
         self,
         into: Any,
-        snapshot: ServiceSnapshot,
+        snapshot: Snapshot,
         read: Callable[[int, bytes | None], Page[Item]],
         request: Any,
         after: bytes | None,
@@ -185,7 +186,7 @@ class StateService:
         getattr(answer, "from").CopyFrom(header_messages.version(before.header.version))
         mark = await fill(
             answer.changes,
-            partial(self.reads.differences, before, after),
+            partial(differences, before, after),
             to.change,
             request.page_size,
             mark,
@@ -198,7 +199,7 @@ class StateService:
     def explain(self, request: s.ExplainRequest, call: Call) -> s.ExplainResponse:
         snapshot = self.pages.pin(request, call)
         kind, key, id = self.contract.named(snapshot.plan, request.name, "name")
-        steps = self.reads.steps(key, kind, id, snapshot, STEPS)
+        steps = self.reader.steps(key, kind, id, snapshot, STEPS)
         if not steps:
             raise Failure(
                 "NOT_FOUND",
@@ -221,7 +222,7 @@ class StateService:
                 break
             self._note(call, snapshot, [item])
             answer.steps.append(told)
-        for t in self.reads.timers(key, snapshot, STEPS):
+        for t in snapshot.timers(key, STEPS):
             timer = s.Timer(name=t.name, id=shown(t.id), due_ms=t.due_ms, set_by=header_messages.source(t.source))
             room -= timer.ByteSize() + FRAME_BYTES
             if room < 0:
@@ -240,10 +241,10 @@ class StateService:
             return name.key or '""'
         return f"{name.state}, key {name.key or chr(34) * 2}, id {name.id or chr(34) * 2}"
 
-    def _messages(self, snapshot: ServiceSnapshot, request: Any, call: Call) -> RecordMessages:
+    def _messages(self, snapshot: Snapshot, request: Any, call: Call) -> RecordMessages:
         return RecordMessages(snapshot.plan, call.caller.personal, request.encoding, call.note_unreadable)
 
-    def _note(self, call: Call, snapshot: ServiceSnapshot, items: list[Item]) -> None:
+    def _note(self, call: Call, snapshot: Snapshot, items: list[Item]) -> None:
         """Records keys whose personal fields are returned."""
         for item in items:
             if item.record is not None and snapshot.plan.kinds[item.state].codec.personal:

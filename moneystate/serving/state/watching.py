@@ -15,9 +15,8 @@ from typing import Any, Final, NamedTuple
 
 from google.protobuf.message import Message
 
-from moneystate.replica.model import Header, Version
-from moneystate.replica.service_reader import ServiceReads
-from moneystate.replica.service_view import Item
+from moneystate.replica.model import Header, Item, Version
+from moneystate.replica.reader import ReplicaReader
 from moneystate.serving import header_messages, requests
 from moneystate.serving.calls import MAX_ANSWER_BYTES, Call
 from moneystate.serving.failures import Failure, malformed
@@ -79,8 +78,8 @@ def divided(
 
 
 class StateWatch:
-    def __init__(self, reads: ServiceReads, feed: Feed) -> None:
-        self.reads = reads
+    def __init__(self, reader: ReplicaReader, feed: Feed) -> None:
+        self.reader = reader
         self.feed = feed
         self.cached: OrderedDict[Position, Told] = OrderedDict()
         self.cached_bytes = 0
@@ -124,7 +123,7 @@ class StateWatch:
                     after_version = self.feed.seen  # no later version concerned it
 
     def _newest(self) -> Header:
-        return self.reads.latest().header
+        return self.reader.latest().header
 
     async def _wait(self, watcher: Watcher, told_at: float, call: Call) -> None:
         """Waits for news, or until a progress report is due. Raises Failure BAD_TOKEN, DRAINING."""
@@ -152,11 +151,11 @@ class StateWatch:
 
     def _make(self, position: Position) -> Told:
         owner = None if position.key is None else position.key.encode()
-        changes = self.reads.item_changes(position.after, owner, ITEMS_PER_YIELD, position.mark)
+        changes = self.reader.item_changes(position.after, owner, ITEMS_PER_YIELD, position.mark)
         told = Told(changes.header.version, changes.mark)
         if not changes.items:
             return told
-        plan = self.reads.at_version(changes.header.version).plan
+        plan = self.reader.at_version(changes.header.version).plan
         to = RecordMessages(plan, position.personal, position.form)
         empty = partial(s.WatchResponse, header=header_messages.header(changes.header))
         told.answers.extend(divided((_change(item, to) for item in changes.items), empty, changes.mark is not None))
