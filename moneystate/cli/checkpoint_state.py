@@ -205,7 +205,7 @@ def show(
         typer.echo(exact_json.dumps(seen, ascii=True))
     else:
         if user is not None:
-            checkpoint_view.print_user(seen, state.titles)
+            checkpoint_view.print_user(seen)
         else:
             checkpoint_view.print_job(seen)
 

@@ -12,7 +12,7 @@ from moneystate.cli.tables import print_fields, print_table
 from moneystate.ports.state import Row
 from moneystate.records import exact_json
 
-ENGINE_TITLES = {"buffered": "events that the watermark has not passed", "timers": "timers"}
+TITLES = {"buffered": "events that the watermark has not passed"}
 
 
 def print_job(seen: Row) -> None:
@@ -23,21 +23,12 @@ def print_job(seen: Row) -> None:
     _print_pairs(console, {name: value for name, value in seen["rules"].items() if name != "known_schemas"})
 
 
-def print_user(seen: Row, titles: Mapping[str, str]) -> None:
+def print_user(seen: Row) -> None:
     console = Console(highlight=False)
-    titles = {**titles, **ENGINE_TITLES}
-    head: Row = {"user": seen["user"], "watermark": seen["watermark"]}
-    for section in seen.keys() - titles.keys() - head.keys():
-        head.update(seen[section] or {})
-    _print_pairs(console, head)
+    _print_pairs(console, {"user": seen["user"], "watermark": seen["watermark"]})
     for section, content in seen.items():
-        if not content or section not in titles:
-            continue
-        if isinstance(content, dict):
-            console.print(Text(titles[section], style="bold"))
-            _print_pairs(console, content)
-        else:
-            _print_section(console, titles[section], content)
+        if content and isinstance(content, list):
+            _print_section(console, TITLES.get(section, section), content)
 
 
 def _print_pairs(console: Console, values: Mapping[str, Any]) -> None:

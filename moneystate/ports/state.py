@@ -66,11 +66,6 @@ class StateModel(Protocol):
     @property
     def versions(self) -> Versions: ...
 
-    @property
-    def titles(self) -> Mapping[str, str]:
-        """Titles, for people, of the sections of `view`. A section without a title is shown with the owner."""
-        ...
-
     def owner_of(self, key: bytes) -> bytes | None:
         """The owner of the entry with this key; None: the key is not one of this service."""
         ...
@@ -90,8 +85,7 @@ class StateModel(Protocol):
         ...
 
     def view(self, entries: Iterable[Pair], watermark: int, rules: Mapping[str, Any]) -> Row:
-        """Everything in one owner's entries, as plain data by section: a list of rows, or one row. An empty section
-        is falsy."""
+        """Everything in one owner's entries, as plain data: a list of rows by the name of its section."""
         ...
 
     def event_view(self, value: bytes) -> Any:

@@ -55,10 +55,6 @@ class ServiceState:
         return self.plan.topics
 
     @property
-    def titles(self) -> Mapping[str, str]:
-        return {name: name for name in [*self.plan.kinds, TIMERS, SEEN_IDS]}
-
-    @property
     def versions(self) -> Versions:
         headers = {kind.header for kind in self.plan.by_prefix.values()}
         up = {header: migration(kind) for kind in self.plan.kinds.values() for header in kind.earlier}
@@ -128,7 +124,7 @@ class ServiceState:
 
     def view(self, entries: Iterable[Pair], watermark: int, rules: Mapping[str, Any]) -> Row:
         """Values and maps by name, then timers and seen ids."""
-        values: Row = {name: [] for name in self.titles}
+        values: Row = {name: [] for name in [*self.plan.kinds, TIMERS, SEEN_IDS]}
         for key, value in sorted(entries):
             place, cell = self._open(key, value, rules)
             if cell.has_expired(watermark):

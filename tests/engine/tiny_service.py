@@ -31,7 +31,6 @@ DECODER = TinyDecoder()
 class TinyState:
     kinds = KIND
     topics: Mapping[int, str] = {t.code: t.name for t in INPUTS}
-    titles: Mapping[str, str] = {}
     versions = Versions(ENGINE_SCHEMAS)
 
     def owner_of(self, key: bytes) -> bytes | None:

@@ -124,7 +124,7 @@ def test_a_checkpoint_shows_the_numbers_of_the_state(capsys: pytest.CaptureFixtu
     printed = exact_json.dumps(row)
     assert printed.count(EXACT) == 3
     assert squeezed(printed).count(NOTE) == 3
-    print_user({"user": "a", "watermark": None, **row}, state.titles)
+    print_user({"user": "a", "watermark": None, **row})
     shown = capsys.readouterr().out
     assert shown.count(EXACT) == 3
     assert squeezed(shown).count(NOTE) == 3
