@@ -41,7 +41,6 @@ class RunOptions:
     kafka_config: dict[str, str] = field(default_factory=dict)
     spark_config: dict[str, str] = field(default_factory=dict)
     source_tasks: int = 2
-    pipelined: bool = True
     local: bool = False  # in one process, without Spark
     rewrite: tuple[int, int] | None = None  # (number of batches, state version): read nothing, rewrite the state
 

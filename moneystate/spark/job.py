@@ -84,7 +84,6 @@ class Job(BaseJob):
             o.key_groups,
             o.partitions,
             self.spec.bounds(),
-            o.pipelined,
             self.specs.initial_folder(),
             {t.code: o.topic_prefix + t.name for t in self.spec.inputs},
             source if self.spec.copies_tables else None,

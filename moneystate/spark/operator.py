@@ -55,7 +55,6 @@ class KeyGroupOperator(StatefulProcessor):
         key_groups: int,
         partitions: int,
         bounds: Mapping[int, int],
-        pipelined: bool,
         initial: str = "",
         topics: Mapping[int, str] = MappingProxyType({}),
         tables: SourceSpec | None = None,
@@ -65,13 +64,12 @@ class KeyGroupOperator(StatefulProcessor):
         self.key_groups = key_groups
         self.partitions = partitions  # of the operator
         self.bounds = dict(bounds)  # as in `run_batch`
-        self.pipelined = pipelined
         self.initial = initial  # folder of the savepoint that key groups without state begin with; empty: none
         self.topics = dict(topics)  # topic names by their number in items, for errors
         self.tables = tables  # where steps of any key read rows of tables; None: they read none
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self.stores = stores_of(handle.getMapState(STATE_NAME, KEY_SCHEMA, VALUE_SCHEMA), self.pipelined)
+        self.stores = stores_of(handle.getMapState(STATE_NAME, KEY_SCHEMA, VALUE_SCHEMA))
         self.processor = self.make()
         self.copies: TableCopies | None = None
         if self.tables is not None:
