@@ -18,9 +18,9 @@ Partition = tuple[int, int]  # topic code, partition
 class RangeOrder:
     """Order times within one range of one partition. It sees the records in offset order."""
 
-    def __init__(self, bound_ms: int, high: int = NO_TIME) -> None:
+    def __init__(self, bound_ms: int) -> None:
         self.bound_ms = bound_ms
-        self.high = high  # largest event time so far; NO_TIME: before the first record
+        self.high = NO_TIME  # largest event time so far; NO_TIME: before the first record
 
     def observe(self, event_time_ms: int) -> int:
         """The order time of the next record, as far as this range decides it."""

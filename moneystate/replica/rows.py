@@ -59,10 +59,6 @@ def signed(n: int) -> bytes:
     return long(n + SIGN)
 
 
-def read_signed(buf: bytes, pos: int = 0) -> int:
-    return read_long(buf, pos) - SIGN
-
-
 def escape(text: bytes) -> bytes:
     if b"\x00" in text:
         text = text.replace(b"\x00", b"\x00\xff")

@@ -65,7 +65,7 @@ class Context:
         raise Abort(code, details, trailing_metadata)
 
     async def write(self, message: Message | bytes) -> None:
-        """One message of a stream; bytes: it is encoded. Raises Gone."""
+        """One message of a stream; bytes: it is encoded. Raises CallCancelled."""
         encoded = message if isinstance(message, bytes) else message.SerializeToString()
         send = cygrpc.SendMessageOperation(encoded, NO_FLAGS)
         await self.batch(*self._opening(), send)
@@ -85,7 +85,7 @@ class Context:
             raise RuntimeError(f"gRPC's C core refused operations of a call: error {error}")
 
     async def batch(self, *operations: Any) -> None:
-        """Waits until the operations are done. Raises Gone."""
+        """Waits until the operations are done. Raises CallCancelled."""
         done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
         def ended(event: cygrpc.BatchOperationEvent) -> bool:

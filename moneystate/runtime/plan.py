@@ -63,7 +63,6 @@ from moneystate.runtime.waiting import WaitPlan
 MOST_RANKS: Final = 8
 DEBEZIUM: Final = "debezium"
 EARLY_REPLY_TTL_MS: Final = 1  # after the time of the request: then no step can ask it any more
-IDS: Final = ("string", "long")
 
 
 def assign_codes(names: Iterable[str], saved: Mapping[str, int]) -> dict[str, int]:

@@ -45,6 +45,7 @@ OPTIONS: Final[list[tuple[str, int]]] = [
     ("grpc.http2.min_ping_interval_without_data_ms", MIN_PING_MS),
     ("grpc.http2.max_ping_strikes", 3),
     ("grpc.max_metadata_size", 16 << 10),
+    ("grpc.so_reuseport", 1),  # the workers listen on the same port, and the system distributes connections
 ]
 
 HEALTH: Final[Any] = health_pb2.DESCRIPTOR.services_by_name["Health"]
@@ -55,8 +56,7 @@ class Listen:
     """Describes where the server listens."""
 
     address: str  # HOST:PORT; port 0: a free one
-    credentials: grpc.ServerCredentials | None = None  # None: without TLS
-    shared: bool = False  # other processes listen on the same port, and the system distributes connections
+    credentials: grpc.ServerCredentials | None  # None: without TLS
 
 
 class QueryServer:
@@ -82,7 +82,7 @@ class QueryServer:
         self.calls = calls
         self.serving: bool | None = None
         self.tasks: list[asyncio.Task[None]] = []
-        self.server = Server(queue, [*OPTIONS, ("grpc.so_reuseport", int(listen.shared))])
+        self.server = Server(queue, OPTIONS)
 
     async def start(self) -> int:
         """Starts to listen and returns the port. Raises RuntimeError if the port is taken."""

@@ -69,7 +69,7 @@ async def _serve(task: WorkerTask, parent: Connection, queue: Queue) -> None:
     traces = _traces(task.served.name, metrics) if options.traces else None
     calls = Calls(callers, audit, metrics, rooms, None if traces is None else traces.spans)
     tokens = PageTokens(key_of(Path(task.page_token_key)))
-    listen = Listen(task.address, options.security.credentials(), shared=True)
+    listen = Listen(task.address, options.security.credentials())
     server = QueryServer(task.served.services, answers, calls, tokens, metrics, listen, queue)
     await server.start()
     spare_garbage_collection()
