@@ -1,4 +1,4 @@
-"""Reads over the replica's rows, in the follower's process or in others.
+"""Reads over the replica's rows.
 
 Calls are synchronous and short: a point read costs some tens of µs, a listing as much per item. All calls come from one
 thread, that of an event loop, so the data does not change during a call. `newest` checks for new versions. All calls
@@ -45,7 +45,7 @@ SIZE_S: Final = 5.0  # how often the files are measured
 
 
 class ReplicaReader:
-    """Without `db` no version can be read yet."""
+    """`db`: without it no version can be read yet. `FollowedReader` opens the files of another process."""
 
     def __init__(self, model: ReplicaModel, db: Db | None = None) -> None:
         self.model = model

@@ -79,12 +79,11 @@ def read_rules(db: Db) -> Mapping[str, Any] | None:
 
 
 def write_layout(db: Db, layout: str, rules: Mapping[str, Any] | None = None) -> None:
-    if layout:
-        batch = WriteBatch(raw_mode=True)
-        batch.put(LAYOUT_ROW, layout.encode())
-        if rules is not None:
-            batch.put(RULES_ROW, json.dumps(rules).encode())
-        db.write(batch)
+    batch = WriteBatch(raw_mode=True)
+    batch.put(LAYOUT_ROW, layout.encode())
+    if rules is not None:
+        batch.put(RULES_ROW, json.dumps(rules).encode())
+    db.write(batch)
 
 
 @dataclass(frozen=True, slots=True)

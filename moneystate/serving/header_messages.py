@@ -26,10 +26,8 @@ def header(value: model.Header) -> header_pb2.Header:
     )
 
 
-def source(value: model.EventPlace | None) -> Fields | None:
+def source(value: model.EventPlace) -> Fields:
     """A Source."""
-    if value is None:
-        return None
     return {
         "topic": value.topic,
         "partition": value.partition,
