@@ -13,7 +13,6 @@ from moneystate.bootstrap.files import read_file as read_archive
 from moneystate.bootstrap.history import read_initial_highs
 from moneystate.cli.service_config import read_file
 from moneystate.engine.json_object import read_object
-from moneystate.kafka.formats import SchemaSet, make_format
 from moneystate.kafka.settings import kafka_settings, resolved
 from moneystate.kafka.starting import offsets_from_file
 from moneystate.records.json_members import readable_members
@@ -21,7 +20,7 @@ from moneystate.serving.client import Target
 from moneystate.testing import Bench
 from services.enrichment.demo import scenario
 from tests.api.services import mailbox
-from tests.formats.values import canonical
+from tests.formats.values import BY_NAME, JSON, canonical
 
 BOM = b"\xef\xbb\xbf"
 
@@ -71,9 +70,8 @@ def test_a_heartbeat_in_a_topic_that_a_function_reads() -> None:
 
 
 def test_a_value_of_the_enrichment_and_the_members_of_a_broken_one() -> None:
-    schemas = SchemaSet.load()
-    beat = make_format("json", schemas).to_canonical(BOM + b'{"type":"Heartbeat","processedAt":"1970-01-01T00:00:09Z"}')
-    assert beat == canonical(schemas.by_name()["Heartbeat"], {"processedAt": 9_000})
+    beat = JSON.to_canonical(BOM + b'{"type":"Heartbeat","processedAt":"1970-01-01T00:00:09Z"}')
+    assert beat == canonical(BY_NAME["Heartbeat"], {"processedAt": 9_000})
     assert readable_members(BOM + b'{"a":"b"}') == {"a": "b"}
 
 

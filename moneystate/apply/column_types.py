@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
+
+from moneystate.records.avro_types import Array, Fixed, Primitive, Type, Union
 
 INTEGERS: Final = {"int2": 16, "int4": 32, "int8": 64}
 TEXTS: Final = ("text", "varchar", "bpchar", "name", "citext")
@@ -46,45 +48,26 @@ class Column:
     has_default: bool = False
 
 
-def wanted(schema: Any, named: dict[str, Any]) -> tuple[ColumnType, bool]:
-    """The column type for an Avro schema, and whether it may be null. `named`: the named types that are known, to which
-    it adds."""
-    if isinstance(schema, list):
-        branches = [branch for branch in schema if branch != "null"]
-        inner = wanted(branches[0], named)[0] if len(branches) == 1 else ColumnType("jsonb")
-        return inner, "null" in schema
-    return _type(schema, named), False
+def wanted(one: Type) -> tuple[ColumnType, bool]:
+    """The column type for an Avro type, and whether it may be null."""
+    if isinstance(one, Union):
+        branches = [branch for branch in one.branches if branch.kind != "null"]
+        inner = wanted(branches[0])[0] if len(branches) == 1 else ColumnType("jsonb")
+        return inner, len(branches) < len(one.branches)
+    return _type(one), False
 
 
-def _type(schema: Any, named: dict[str, Any]) -> ColumnType:
-    if isinstance(schema, str):
-        if schema in named:
-            return _type(named[schema], named)
-        return ColumnType(_PRIMITIVES.get(schema, "jsonb"))
-    if "name" in schema:
-        named[schema["name"]] = schema
-        named[full_name(schema)] = schema
-    kind, logical = schema["type"], schema.get("logicalType")
-    if logical == "decimal":
-        return ColumnType("numeric", precision=schema["precision"], scale=schema.get("scale", 0))
-    if logical in _LOGICAL:
-        return ColumnType(_LOGICAL[logical])
-    if kind == "array":
-        inner = _type_or_json(schema["items"], named)
-        return ColumnType("jsonb") if inner is None else ColumnType(f"_{inner.name}", item=inner)
-    return ColumnType(_PRIMITIVES.get(kind, "jsonb")) if isinstance(kind, str) else _type(kind, named)
-
-
-def _type_or_json(items: Any, named: dict[str, Any]) -> ColumnType | None:
-    """The type of an array's items; None: they have parts, so the array is JSON."""
-    inner = wanted(items, named)[0]
-    return None if inner.name == "jsonb" or inner.item is not None else inner
-
-
-def full_name(schema: dict[str, Any]) -> str:
-    """The full name of a named type."""
-    name, namespace = schema["name"], schema.get("namespace", "")
-    return name if "." in name or not namespace else f"{namespace}.{name}"
+def _type(one: Type) -> ColumnType:
+    if isinstance(one, (Primitive, Fixed)):
+        if one.logical == "decimal":
+            return ColumnType("numeric", precision=one.precision, scale=one.scale)
+        if one.logical in _LOGICAL:
+            return ColumnType(_LOGICAL[one.logical])
+    if isinstance(one, Array):
+        inner = wanted(one.items)[0]
+        has_parts = inner.name == "jsonb" or inner.item is not None
+        return ColumnType("jsonb") if has_parts else ColumnType(f"_{inner.name}", item=inner)
+    return ColumnType(_PRIMITIVES.get(one.kind, "jsonb"))
 
 
 _PRIMITIVES: Final = {

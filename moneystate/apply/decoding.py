@@ -6,9 +6,10 @@ import json
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from moneystate.apply.debezium import ChangeReader
+from moneystate.apply.json_values import json_reader
 from moneystate.apply.plain_values import PlainReader
 from moneystate.apply.records import (
     HEARTBEAT,
@@ -26,43 +27,48 @@ from moneystate.engine.place import MARK
 from moneystate.engine.processor import InputTopic, Rejected
 from moneystate.errors import ConfigError
 from moneystate.kafka.convert import converters
-from moneystate.kafka.formats import SchemaSet, TypeSchema, Undecodable, make_format, plain
-from moneystate.kafka.formats.versions import AnyVersion
+from moneystate.records import avro_types
 from moneystate.records.json_number import Number
+from moneystate.records.other_versions import AnyVersion
 from moneystate.records.platform_records import HEARTBEAT_RECORD
-from moneystate.records.schema import schema_of as record_schema
+from moneystate.records.schema import schema_of
+from moneystate.records.schema_set import SchemaSet, TypeSchema
 from moneystate.records.type_names import TYPE, is_heartbeat
-from moneystate.runtime.json_topic import parse_value
+from moneystate.registry.confluent import confluent_format
+from moneystate.runtime.json_topic import AVRO, DEBEZIUM, JSON, parse_value
+from moneystate.schemas import topic_schemas
 
-AVRO, JSON, CONFLUENT, DEBEZIUM = "avro", "json", "confluent", "debezium"
-FORMATS: Final = (AVRO, JSON, CONFLUENT, DEBEZIUM)
 ToCanonical = Callable[[bytes], bytes]
 
 
 def decoder(topic: str, value_format: str, type_name: str, service: str, schemas: str, registry: str) -> Decode:
     """Returns what reads the records of a topic. `topic`: without prefix. `service`: MODULE:NAME of the service that
-    writes it; `schemas`: a file or folder with its schemas; both empty: the enrichment's. Raises ConfigError."""
+    writes it; `schemas`: a file or folder with its schemas. JSON needs neither. Raises ConfigError."""
     if value_format == DEBEZIUM:
         return _marked(_ChangeDecoder())
     if value_format == JSON and not service and not schemas:
         return _marked(_JsonDecoder(type_name))
     known = schema_set(service, schemas)
+    if value_format == JSON and not service:
+        return _marked(_TypedJsonDecoder(known, type_name))
     return _marked(_TypedDecoder(known, _to_canonical(topic, value_format, service, registry, known), type_name))
 
 
-def schema_of(type_name: str, service: str, schemas: str) -> dict[str, Any] | None:
-    """The Avro schema of a type; None: there is none, as for JSON without a schema. Raises ConfigError."""
+def record_of(type_name: str, service: str, schemas: str) -> avro_types.Record | None:
+    """The schema of a type; None: there is none, as for JSON without a schema. Raises ConfigError."""
     if not service and not schemas:
         return None
-    return _type(schema_set(service, schemas), type_name).source
+    return _type(schema_set(service, schemas), type_name).type
 
 
 def schema_set(service: str, schemas: str) -> SchemaSet:
     """Raises ConfigError, and SetupError for damaged schemas."""
     if service:
-        return plain.schema_set(service)
+        return topic_schemas.schema_set(service)
     if not schemas:
-        return SchemaSet.load()
+        raise ConfigError(
+            "expected the schemas of the records, found none.", "give service or schemas, or use the format json."
+        )
     path = Path(schemas)
     files = sorted(path.rglob("*.avsc")) if path.is_dir() else [path]
     try:
@@ -73,7 +79,7 @@ def schema_set(service: str, schemas: str) -> SchemaSet:
         ) from None
     if not sources:
         raise ConfigError(f"schemas {schemas}: expected files *.avsc, found none.", "name a file or folder of schemas.")
-    return SchemaSet([*sources, record_schema(HEARTBEAT_RECORD)])
+    return SchemaSet([*sources, schema_of(HEARTBEAT_RECORD)])
 
 
 def _type(known: SchemaSet, name: str) -> TypeSchema:
@@ -93,8 +99,8 @@ def _to_canonical(topic: str, value_format: str, service: str, registry: str, kn
         made = converters({topic: value_format}, [InputTopic(0, topic, True, 0)], registry or None, schemas=service)
         return made.get(0, _as_it_is)
     if value_format == AVRO:
-        return AnyVersion(known).to_canonical
-    return make_format(value_format, known, registry or None).to_canonical
+        return AnyVersion(known)
+    return confluent_format(known, registry)
 
 
 def _as_it_is(value: bytes) -> bytes:
@@ -119,7 +125,7 @@ class _TypedDecoder:
         self._known = known
         self._to_canonical = to_canonical
         self._wanted = _type(known, type_name)
-        self._reader = PlainReader(self._wanted)
+        self._reader = PlainReader(self._wanted.type)
 
     def __call__(self, record: Record) -> Decoded:
         if record.value is None:
@@ -127,7 +133,7 @@ class _TypedDecoder:
         try:
             value = self._to_canonical(record.value)
             schema = self._known.open(value)
-        except (Undecodable, Rejected) as e:
+        except Rejected as e:
             raise Refused(e.reason, e.detail) from None
         if schema is not self._wanted:
             return Ignored(HEARTBEAT if schema.full_name == HEARTBEAT_RECORD.name else OTHER_TYPE)
@@ -151,6 +157,44 @@ class _JsonDecoder:
         if self._type and document.get(TYPE) != self._type:
             return Ignored(OTHER_TYPE)
         return Put(document)
+
+
+class _TypedJsonDecoder:
+    """JSON objects of types that schemas describe. Their member `type` has the name."""
+
+    def __init__(self, known: SchemaSet, type_name: str) -> None:
+        """Raises ConfigError."""
+        wanted, self._names = _type(known, type_name), [t.name for t in known.by_fingerprint.values()]
+        problem = f"two types {wanted.name}" if self._names.count(wanted.name) > 1 else ""
+        if any(f.name == TYPE for f in wanted.type.fields):
+            problem = f"a field {TYPE}"
+        if problem:
+            raise ConfigError(
+                f"{wanted.full_name}: expected a type that the member {TYPE} tells apart, found {problem}.",
+                "rename one, or leave the topic in plain Avro.",
+            )
+        self._wanted = wanted.name
+        self._read = json_reader(wanted.type)
+
+    def __call__(self, record: Record) -> Decoded:
+        if record.value is None:
+            return Delete()
+        document = parsed(record.value)
+        if type(document) is not dict:
+            raise Refused("malformed", "not an object")
+        name = document.get(TYPE)
+        if type(name) is not str:
+            raise Refused("malformed", f"{TYPE}: " + ("not a text" if TYPE in document else "missing"))
+        if is_heartbeat(document):
+            return Ignored(HEARTBEAT)
+        if name not in self._names:
+            raise Refused("unknown_schema", f"type {name[:100]!r}")
+        if name != self._wanted:
+            return Ignored(OTHER_TYPE)
+        try:
+            return Put(self._read(document))
+        except Malformed as e:
+            raise Refused("malformed", str(e)) from None
 
 
 class _ChangeDecoder:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import is_dataclass
-from typing import Any, Final
+from typing import Any
 
 from moneystate.apply.outbox import LARGEST
 from moneystate.apply.records import Refused
 from moneystate.engine.avro import Malformed
 from moneystate.errors import ConfigError
-from moneystate.kafka.formats import SchemaSet, make_format
 from moneystate.records.codec import Codec
 from moneystate.records.exact_json import dumps
 from moneystate.records.reading import key_bytes, key_text
 from moneystate.records.schema import schema_of
+from moneystate.records.schema_set import SchemaSet
 from moneystate.records.shapes import Shapes
-
-JSON: Final = "json"
-AVRO: Final = "avro"
+from moneystate.registry.confluent import confluent_format, subject_of
+from moneystate.runtime.json_topic import AVRO, CONFLUENT, JSON
 
 
 class Encoder:
@@ -59,9 +58,7 @@ class Encoder:
             return codec.to_json
         if self._format == AVRO:
             return codec.encode
-        written = make_format(
-            self._format, SchemaSet([schema_of(shape)]), self._registry or None, f"{self._topic}-value"
-        )
+        written = confluent_format(SchemaSet([schema_of(shape)]), self._registry, subject_of(self._topic))
         return lambda record: written.from_canonical(codec.encode(record))
 
 
@@ -76,5 +73,5 @@ def _key(key: Any) -> bytes:
 
 def check_format(value_format: str, registry: str, where: str) -> None:
     """Raises ConfigError."""
-    if value_format == "confluent" and not registry:
+    if value_format == CONFLUENT and not registry:
         raise ConfigError(f"{where}: expected schema-registry for the format confluent, found none.", "add it.")

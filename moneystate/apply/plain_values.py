@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from decimal import Decimal
 from io import BytesIO
 from typing import Any
 
-from fastavro import schemaless_reader
+from fastavro import parse_schema, schemaless_reader
 
-from moneystate.apply.column_types import full_name
 from moneystate.apply.value_types import Day, Time
 from moneystate.engine.avro import HEADER_BYTES
-from moneystate.kafka.formats.schemas import TypeSchema
+from moneystate.records.avro_types import Array, Fixed, Map, Primitive, Record, Type, Union, canonical_form
 
 Convert = Callable[[Any], Any]
 
@@ -21,71 +21,62 @@ class PlainReader:
     """Reads values of one schema. fastavro reads the underlying types, because its own times and decimals fail for
     values that Avro allows; the meaning is added here."""
 
-    def __init__(self, schema: TypeSchema) -> None:
-        self._raw = schema.raw
-        self._convert = converter(schema.parsed, {})
+    def __init__(self, schema_type: Type) -> None:
+        self._raw = parse_schema(json.loads(canonical_form(schema_type)))  # it has no logical types
+        self._convert = _Converters().of(schema_type)
 
-    def read(self, value: bytes) -> dict[str, Any]:
+    def read(self, value: bytes) -> Any:
         """The fields of a value in canonical form, which has been checked."""
-        fields: Any = schemaless_reader(BytesIO(value[HEADER_BYTES:]), self._raw, None)
-        plain: dict[str, Any] = fields if self._convert is None else self._convert(fields)
-        return plain
+        return self.read_body(value[HEADER_BYTES:])
+
+    def read_body(self, body: bytes) -> Any:
+        raw: Any = schemaless_reader(BytesIO(body), self._raw, None)
+        return raw if self._convert is None else self._convert(raw)
 
 
-def converter(schema: Any, named: dict[str, Convert | None]) -> Convert | None:
-    """Returns what makes plain values of raw ones; None: they are plain already. Records may contain themselves."""
-    if isinstance(schema, list):
-        return _union(schema, named)
-    if isinstance(schema, str):
-        return named.get(schema)
-    kind, logical = schema["type"], schema.get("logicalType")
-    if logical == "decimal":
-        scale = schema.get("scale", 0)
-        return lambda raw: Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-scale)
-    if logical == "timestamp-millis":
-        return Time
-    if logical == "date":
-        return Day
-    if kind == "record":
-        return _record(schema, named)
-    if kind == "array":
-        item = converter(schema["items"], named)
-        return None if item is None else _list(item)
-    if kind == "map":
-        item = converter(schema["values"], named)
-        return None if item is None else _map(item)
-    return None if isinstance(kind, str) else converter(kind, named)
+class _Converters:
+    """What makes plain values of raw ones; None: they are plain already."""
+
+    def __init__(self) -> None:
+        self.records: dict[int, Convert] = {}  # by the identity of the type: records may contain themselves
+
+    def of(self, one: Type) -> Convert | None:
+        if isinstance(one, Union):
+            return self._union(one)
+        if isinstance(one, Record):
+            return self._record(one)
+        if isinstance(one, Array):
+            item = self.of(one.items)
+            return None if item is None else lambda raw: [item(part) for part in raw]
+        if isinstance(one, Map):
+            value = self.of(one.values)
+            return None if value is None else lambda raw: {name: value(part) for name, part in raw.items()}
+        return _leaf(one) if isinstance(one, (Primitive, Fixed)) else None
+
+    def _union(self, union: Union) -> Convert | None:
+        others = [branch for branch in union.branches if branch.kind != "null"]
+        inner = self.of(others[0]) if len(others) == 1 else None
+        return None if inner is None else lambda raw: None if raw is None else inner(raw)
+
+    def _record(self, record: Record) -> Convert:
+        if id(record) in self.records:
+            return self.records[id(record)]
+        parts: list[tuple[str, Convert]] = []
+
+        def convert(raw: Any) -> Any:
+            for name, part in parts:
+                raw[name] = part(raw[name])
+            return raw
+
+        self.records[id(record)] = convert
+        for f in record.fields:
+            part = self.of(f.type)
+            if part is not None:
+                parts.append((f.name, part))
+        return convert
 
 
-def _union(branches: list[Any], named: dict[str, Convert | None]) -> Convert | None:
-    others = [branch for branch in branches if branch != "null"]
-    inner = converter(others[0], named) if len(others) == 1 else None
-    return None if inner is None else _nullable(inner)
-
-
-def _list(item: Convert) -> Convert:
-    return lambda raw: [item(one) for one in raw]
-
-
-def _map(item: Convert) -> Convert:
-    return lambda raw: {name: item(one) for name, one in raw.items()}
-
-
-def _nullable(inner: Convert) -> Convert:
-    return lambda raw: None if raw is None else inner(raw)
-
-
-def _record(schema: Any, named: dict[str, Convert | None]) -> Convert:
-    parts: list[tuple[str, Convert]] = []
-
-    def convert(raw: Any) -> Any:
-        for name, part in parts:
-            raw[name] = part(raw[name])
-        return raw
-
-    named[schema["name"]] = named[full_name(schema)] = convert
-    for field in schema["fields"]:
-        part = converter(field["type"], named)
-        if part is not None:
-            parts.append((field["name"], part))
-    return convert
+def _leaf(one: Primitive | Fixed) -> Convert | None:
+    if one.logical == "decimal":
+        return lambda raw: Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-one.scale)
+    return {"timestamp-millis": Time, "date": Day}.get(one.logical)

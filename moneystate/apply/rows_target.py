@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 
 from moneystate.apply import sql
 from moneystate.apply.catalogue import check_key, table_columns
-from moneystate.apply.column_types import Column, wanted
+from moneystate.apply.column_types import Column, ColumnType, wanted
 from moneystate.apply.config import Mode, Nul, RowsTarget
 from moneystate.apply.database import READ_COMMITTED, Connected, Tx
-from moneystate.apply.decoding import DEBEZIUM, JSON, decoder, schema_of
+from moneystate.apply.decoding import decoder, record_of
 from moneystate.apply.naming import snake_case
 from moneystate.apply.records import Decode, Decoded, Put, Read, Record
 from moneystate.apply.row_changes import RowChange, RowPlan, RowPut, merged
@@ -19,6 +18,8 @@ from moneystate.apply.sql import Staged
 from moneystate.apply.targets import Effects
 from moneystate.apply.values import copy_line
 from moneystate.errors import ConfigError
+from moneystate.records import avro_types
+from moneystate.runtime.json_topic import DEBEZIUM, JSON
 
 
 class Rows:
@@ -33,7 +34,7 @@ class Rows:
         self.topics = [prefix + s.topic]
         self.where = f"[rows.{target.name}]"
         self._decode: Decode = decoder(s.topic, s.format, s.type, s.service, s.schemas, registry)
-        self._schema = schema_of(s.type, s.service, s.schemas) if s.format != DEBEZIUM else None
+        self._schema = record_of(s.type, s.service, s.schemas) if s.format != DEBEZIUM else None
         self._by_table = self._schema is None and not target.columns  # the table says which fields are read
         if self._by_table and s.format == JSON:
             self._decode = _snake_cased(self._decode)
@@ -53,12 +54,11 @@ class Rows:
                 f"{self.where}: expected a schema of the records, from which the table could be made, found none.",
                 "give service or schemas, or create the table yourself.",
             )
-        named: dict[str, Any] = {}
-        fields = {f["name"]: wanted(f["type"], named) for f in self._schema["fields"]}
+        fields = [f.name for f in self._schema.fields]
         key = self.target.key
         columns: list[Column] = []
         for name, path in (self.target.columns or {snake_case(n): n for n in fields}).items():
-            kind, nullable = _at(self._schema, path.split("."), named, f"{self.where} columns")
+            kind, nullable = _at(self._schema, path.split("."), f"{self.where} columns")
             columns.append(Column(name, kind, nullable=nullable and path not in key))
         return columns
 
@@ -67,7 +67,7 @@ class Rows:
         if self.target.columns:
             return self.target.columns
         if self._schema is not None:
-            return {snake_case(f["name"]): f["name"] for f in self._schema["fields"]}
+            return {snake_case(f.name): f.name for f in self._schema.fields}
         return {c.name: c.name for c in table}
 
     def key_names(self, paths: Mapping[str, str]) -> list[str]:
@@ -181,25 +181,18 @@ def _snake_cased_names(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple([snake_case(name) for name in names])
 
 
-def _at(schema: Any, path: Sequence[str], named: dict[str, Any], where: str) -> tuple[Any, bool]:
+def _at(record: avro_types.Record, path: Sequence[str], where: str) -> tuple[ColumnType, bool]:
     """The column type of a field, and whether it may be null."""
+    one: avro_types.Type = record
     nullable = False
     for n, name in enumerate(path):
-        schema, optional = _record_in(schema, named)
-        nullable = nullable or optional
-        field = next((f for f in schema.get("fields", ()) if f["name"] == name), None)
+        if isinstance(one, avro_types.Union):
+            one, nullable = next((branch for branch in one.branches if branch.kind != "null"), one), True
+        field = next((f for f in one.fields if f.name == name), None) if isinstance(one, avro_types.Record) else None
         if field is None:
             raise ConfigError(
                 f"{where}: expected fields of the record, found {'.'.join(path[: n + 1])}.", "correct the path."
             )
-        schema = field["type"]
-    kind, optional = wanted(schema, named)
+        one = field.type
+    kind, optional = wanted(one)
     return kind, nullable or optional
-
-
-def _record_in(schema: Any, named: dict[str, Any]) -> tuple[Any, bool]:
-    """The record of a type that may be a name or a union with null."""
-    optional = isinstance(schema, list)
-    one: Any = next((branch for branch in schema if branch != "null"), {}) if optional else schema
-    one = named.get(one, {}) if isinstance(one, str) else one
-    return one if isinstance(one, dict) else {}, optional

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from moneystate.apply.column_types import Column, ColumnType, wanted
 from moneystate.apply.naming import snake_case
@@ -11,9 +11,8 @@ from moneystate.apply.plain_values import PlainReader
 from moneystate.apply.row_changes import Key, RowPut
 from moneystate.apply.value_types import BadValue, Time
 from moneystate.apply.values import Writer, writer_for
-from moneystate.engine.avro import HEADER_BYTES
 from moneystate.errors import ConfigError, JobError
-from moneystate.kafka.formats import SchemaSet
+from moneystate.records.avro_types import Record, Type, parse
 from moneystate.records.schema import schema_of
 from moneystate.records.shapes import Field, has_personal
 from moneystate.replica.transaction_assembler import EntryChange
@@ -43,16 +42,16 @@ class StateTable:
         self.kind = kind
         self.is_map = kind.prefix[:1] == layout.ENTRY
         self.table = (schema, snake_case(kind.name))
-        source = schema_of(kind.codec.record)
-        types = {f["name"]: f["type"] for f in source["fields"]}
-        named: dict[str, Any] = {}
+        record = parse(schema_of(kind.codec.record))
+        assert isinstance(record, Record)
+        types = {f.name: f.type for f in record.fields}
         self._fields = [
             StateColumn(column, f.wire, writer_for(column.type, remove_nul))
             for f in kind.codec.record.fields
             if not _is_personal(f)
-            for column in [_column(f, types[f.wire], named)]
+            for column in [_column(f, types[f.wire])]
         ]
-        self._reader = PlainReader(next(iter(SchemaSet([source]).by_fingerprint.values())))
+        self._reader = PlainReader(record)
         self._text = writer_for(TEXT, remove_nul)
         self._time = writer_for(TIMES, remove_nul)
         names = [c.name for c in self.columns]
@@ -82,7 +81,7 @@ class StateTable:
         assert change.value is not None
         try:
             key = self.key_of(change)
-            fields = self._reader.read(b"\x00" * HEADER_BYTES + self.kind.stored_body(change.value))
+            fields = self._reader.read_body(self.kind.stored_body(change.value))
             texts: list[str | None] = [*key]
             for column in self._fields:
                 value = fields[column.field]
@@ -135,6 +134,6 @@ def _is_personal(f: Field) -> bool:
     return f.personal or has_personal(f.shape)
 
 
-def _column(f: Field, schema: Any, named: dict[str, Any]) -> Column:
-    kind, nullable = wanted(schema, named)
+def _column(f: Field, one: Type) -> Column:
+    kind, nullable = wanted(one)
     return Column(snake_case(f.wire), kind, nullable=nullable)

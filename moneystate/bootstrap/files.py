@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from moneystate.engine.avro import Malformed
 from moneystate.engine.items import Header
 from moneystate.errors import ArchiveError
+from moneystate.records.avro_types import parse
 from moneystate.records.empty_items import has_empty_items
 from moneystate.records.json_members import children
 
@@ -129,7 +130,7 @@ def _bytes(content: Any) -> bytes | None:
 def _read_avro(path: Path) -> Iterator[dict[str, Any]]:
     with path.open("rb") as f:
         reader = fastavro.reader(f)
-        if has_empty_items(reader.writer_schema):
+        if has_empty_items(parse(reader.writer_schema, foreign=True)):
             raise TypeError("its schema has an array whose items take no bytes")
         for record in reader:
             if not isinstance(record, dict):

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import fastavro
 
+from moneystate.engine.processor import Rejected
 from moneystate.errors import BrokerError, MoneystateError
-from moneystate.kafka.formats.base import Undecodable
-from moneystate.kafka.formats.confluent import ConfluentFormat
-from moneystate.kafka.formats.registry import RegistryClient
-from moneystate.kafka.formats.schemas import SchemaSet
+from moneystate.records.schema_set import SchemaSet
+from moneystate.registry.client import RegistryClient
+from moneystate.registry.confluent import ConfluentFormat
 
 FRAME_BYTES: Final = 5  # a zero byte and the schema's id
 TIMEOUT_S: Final = 3.0
@@ -31,7 +31,7 @@ class Registered:
         """The record as JSON, and the name of its type. Raises ValueError, which says why it cannot be read."""
         try:
             text = self.format.schema_of(value)
-        except Undecodable as e:
+        except Rejected as e:
             raise ValueError(e.detail or e.reason) from None
         except (BrokerError, MoneystateError) as e:
             raise ValueError(str(e)) from None

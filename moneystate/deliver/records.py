@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import fastavro
 
 from moneystate.engine.avro import HEADER_BYTES, MAGIC
-from moneystate.records.schema import canonical_form, fingerprint
+from moneystate.records.avro_types import fingerprint, parse
 
 _Value = TypeVar("_Value", str, int, bytes)
 
@@ -85,7 +85,7 @@ class DeliveryReader:
 
 def header_of(schema: Any) -> bytes:
     """The first bytes of the values that are written with an Avro schema."""
-    return MAGIC + fingerprint(canonical_form(schema)).to_bytes(8, "little")
+    return MAGIC + fingerprint(parse(schema))
 
 
 def from_fields(fields: Any, record: bytes = b"") -> Delivery:

@@ -61,7 +61,11 @@ class Rejected(Exception):
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(reason, detail)
         self.reason = reason  # a fixed name of `moneystate.engine.deadletter`
+        # Names fields, what was expected, and symbols of enums. Never other values, which may be personal data.
         self.detail = detail
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.detail}" if self.detail else self.reason
 
 
 Convert = Callable[[bytes], bytes]

@@ -20,18 +20,18 @@ from moneystate.ingest.metrics import Metrics
 from moneystate.ingest.options import IngestOptions
 from moneystate.ingest.reach import Reach
 from moneystate.ingest.sockets import Sockets
-from moneystate.ingest.topics import CONFLUENT, Settings, Topic, by_name, topics_of
+from moneystate.ingest.topics import Settings, Topic, by_name, topics_of
 from moneystate.ingest.writing import KafkaSettings, Writing
 from moneystate.kafka.client import admin_client, check_reachable
-from moneystate.kafka.formats import subject_of
-from moneystate.kafka.formats.confluent import ConfluentFormat
-from moneystate.kafka.formats.plain import schema_set
-from moneystate.kafka.formats.registry import RegistryClient
 from moneystate.kafka.topics import TopicSpec, ensure_topics, partition_counts
 from moneystate.log import get_log
 from moneystate.monitoring import Health, Labelled, Pulse, expose
+from moneystate.registry.client import RegistryClient
+from moneystate.registry.confluent import ConfluentFormat, subject_of
+from moneystate.runtime.json_topic import CONFLUENT
 from moneystate.runtime.plans import plan_of
 from moneystate.runtime.reference import service_at
+from moneystate.schemas.topic_schemas import schema_set
 from moneystate.serving import addresses
 from moneystate.serving.garbage import spare_garbage_collection
 from moneystate.serving.http_server import Server, address_of, bound

@@ -20,12 +20,11 @@ from moneystate.records.reading import NO_HEADERS, Headers, checked_time, header
 from moneystate.records.shapes import Array, Maybe, Record, Shape, Table
 from moneystate.records.types import Header
 from moneystate.runtime.failures import line_of
-from moneystate.runtime.json_topic import AVRO, JSON, JsonTopic, with_headers
+from moneystate.runtime.json_topic import AVRO, CONFLUENT, JSON, JsonTopic, with_headers
 from moneystate.runtime.json_topic_checks import read_by_format
 from moneystate.runtime.plan import Plan
 from moneystate.runtime.plan_parts import InputPlan
 
-CONFLUENT: Final = "confluent"
 FORMATS: Final = (AVRO, JSON, CONFLUENT)
 
 ToTopic = Callable[[bytes], bytes]

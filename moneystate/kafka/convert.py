@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
-from moneystate.api.message import NamesSchema
 from moneystate.engine.items import Output
-from moneystate.engine.processor import Convert, InputTopic, Rejected
-from moneystate.kafka.formats import plain
-from moneystate.kafka.formats.base import Undecodable, ValueFormat, make_format, subject_of
-from moneystate.kafka.formats.schemas import SchemaSet
-from moneystate.kafka.formats.versions import AnyVersion
-from moneystate.runtime.folders import avro_root
-from moneystate.runtime.json_topic import AVRO, DEBEZIUM, JSON, ChangeTopic, JsonTopic
+from moneystate.engine.processor import Convert, InputTopic
+from moneystate.errors import ConfigError
+from moneystate.records.other_versions import AnyVersion
+from moneystate.records.schema_set import SchemaSet
+from moneystate.runtime.json_topic import AVRO, CONFLUENT, DEBEZIUM, JSON, ChangeTopic, JsonTopic
 from moneystate.runtime.plans import plan_of
-from moneystate.schemas.tree import has_further_versions
+from moneystate.schemas import topic_schemas
+
+if TYPE_CHECKING:
+    from moneystate.registry.confluent import ConfluentFormat
 
 
 def converters(
@@ -25,22 +26,20 @@ def converters(
     schemas: str = "",
 ) -> dict[int, Convert]:
     """Converters to canonical form, by topic code. Topics in Avro single-object encoding need none as long as each
-    type has one version. `id_wait_s`: as in `make_format`; `schemas`: as in `JobSpec`."""
-    further = plain.has_further_versions(schemas) if schemas else has_further_versions(avro_root())
+    type has one version. `id_wait_s`: as in `confluent_format`; `schemas`: as in `JobSpec`."""
+    further = bool(schemas) and topic_schemas.has_further_versions(schemas)
     wanted = {t: formats.get(t.name, AVRO) for t in inputs if further or formats.get(t.name, AVRO) != AVRO}
     return {t.code: _reader(name, t.name, schemas, registry_url, id_wait_s) for t, name in wanted.items()}
 
 
 def _reader(name: str, topic: str, service: str, registry_url: str | None, id_wait_s: float | None) -> Convert:
-    if name == JSON and service:
+    if name == JSON:
         return JsonTopic(plan_of(service), topic).to_canonical
-    if name == DEBEZIUM and service:
+    if name == DEBEZIUM:
         return ChangeTopic(plan_of(service), topic).to_canonical
-    schemas = _schemas(service)
     if name == AVRO:
-        return Rejecting(AnyVersion(schemas))
-    made = make_format(name, schemas, registry_url, id_wait_s=id_wait_s)
-    return RejectingNamed(made) if isinstance(made, NamesSchema) else Rejecting(made)
+        return AnyVersion(_schemas(service))
+    return _confluent(name, service, registry_url, id_wait_s=id_wait_s)
 
 
 def writers(
@@ -53,15 +52,27 @@ def writers(
 
 
 def _writer(name: str, topic: str, prefix: str, service: str, registry_url: str | None) -> Convert:
-    if name == JSON and service:
+    if name == JSON:
         return JsonTopic(plan_of(service), topic).from_canonical
-    return make_format(name, _schemas(service), registry_url, subject_of(prefix + topic)).from_canonical
+    return _confluent(name, service, registry_url, prefix + topic).from_canonical
+
+
+def _confluent(
+    name: str, service: str, registry_url: str | None, topic: str = "", id_wait_s: float | None = None
+) -> ConfluentFormat:
+    """`topic`: with prefix, for writing."""
+    # Imported only here: a job with topics in Avro alone loads no HTTP client in its workers.
+    from moneystate.registry.confluent import confluent_format, subject_of
+
+    if name != CONFLUENT:
+        raise ConfigError(f"format {name!r}: expected a known topic format.", "use avro, json, confluent or debezium.")
+    return confluent_format(_schemas(service), registry_url, subject_of(topic) if topic else None, id_wait_s)
 
 
 @cache
-def _schemas(service: str = "") -> SchemaSet:
+def _schemas(service: str) -> SchemaSet:
     """Cached in each process, because converters are created for every batch."""
-    return plain.schema_set(service) if service else SchemaSet.load()
+    return topic_schemas.schema_set(service)
 
 
 def converted(output: Output, convert: dict[int, Convert]) -> Output:
@@ -70,27 +81,3 @@ def converted(output: Output, convert: dict[int, Convert]) -> Output:
     if stream not in convert or value is None:
         return output
     return stream, key, convert[stream](value), headers
-
-
-class Rejecting:
-    """A format as a `Convert`."""
-
-    def __init__(self, format: ValueFormat) -> None:
-        self.format = format
-
-    def __call__(self, value: bytes) -> bytes:
-        try:
-            return self.format.to_canonical(value)
-        except Undecodable as e:
-            raise Rejected(e.reason, e.detail) from None
-
-
-class RejectingNamed(Rejecting):
-    """One whose values name their schema."""
-
-    def schema_of(self, value: bytes) -> str:
-        assert isinstance(self.format, NamesSchema)
-        try:
-            return self.format.schema_of(value)
-        except Undecodable as e:
-            raise Rejected(e.reason, e.detail) from None

@@ -133,6 +133,8 @@ def unscaled(value: Decimal, precision: int, scale: int) -> int:
         raise Unencodable("no number")
     if value and value.adjusted() + scale >= precision:
         raise Unencodable(f"more than {precision} digits")
+    if value and value.adjusted() < -scale:  # below the smallest exponent, `scaleb` would give 0
+        raise Unencodable(f"more than {scale} places")
     scaled = value.scaleb(scale, _EXACT)
     whole = int(scaled)
     if whole != scaled:

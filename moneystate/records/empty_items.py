@@ -3,44 +3,39 @@ all."""
 
 from __future__ import annotations
 
-from typing import Any
+from moneystate.records.avro_types import Array, Fixed, Map, Record, Type, Union
 
 
-def has_empty_items(schema: Any) -> bool:
-    """Whether an array of the schema, however deep, has items without bytes: null, a record of nothing, a fixed of size
-    0. Entries of a map take bytes, at least those of their keys. `schema`: with full names, as fastavro parses it."""
-    return _Walk().finds(schema)
+def has_empty_items(schema_type: Type) -> bool:
+    """Whether an array in the type, however deep, has items without bytes: null, a record of nothing, a fixed of size
+    0. Entries of a map take bytes, at least those of their keys."""
+    return _Walk().finds(schema_type)
 
 
 class _Walk:
+    """It takes each record once, however often others refer to it: the schema may be somebody else's."""
+
     def __init__(self) -> None:
-        self.named: dict[str, Any] = {}
+        self.seen: set[int] = set()  # the identities of records
+        self.empty: dict[int, bool] = {}  # by the identities of records
 
-    def finds(self, schema: Any) -> bool:
-        if isinstance(schema, list):
-            return any(self.finds(branch) for branch in schema)
-        if not isinstance(schema, dict):
+    def finds(self, one: Type) -> bool:
+        if isinstance(one, Array):
+            return self.is_empty(one.items) or self.finds(one.items)
+        if isinstance(one, Map):
+            return self.finds(one.values)
+        if isinstance(one, Union):
+            return any(self.finds(branch) for branch in one.branches)
+        if not isinstance(one, Record) or id(one) in self.seen:
             return False
-        kind = schema["type"]
-        if "name" in schema:
-            self.named[schema["name"]] = schema
-        if kind in ("record", "error"):
-            return any(self.finds(field["type"]) for field in schema["fields"])
-        if kind == "array":
-            return self.finds(schema["items"]) or self.is_empty(schema["items"], frozenset())
-        return self.finds(schema["values"] if kind == "map" else kind)
+        self.seen.add(id(one))
+        return any(self.finds(f.type) for f in one.fields)
 
-    def is_empty(self, schema: Any, within: frozenset[str]) -> bool:
-        """Whether values take no bytes. `within`: the records around it; one that holds itself has no values."""
-        if isinstance(schema, str):
-            return schema == "null" or (schema in self.named and self.is_empty(self.named[schema], within))
-        if not isinstance(schema, dict):
-            return False  # a union's branch takes a byte
-        kind = schema["type"]
-        if kind in ("record", "error"):
-            name = str(schema["name"])
-            inner = within | {name}
-            return name in within or all(self.is_empty(field["type"], inner) for field in schema["fields"])
-        if kind == "fixed":
-            return bool(schema["size"] == 0)
-        return kind not in ("array", "map", "enum") and self.is_empty(kind, within)
+    def is_empty(self, one: Type) -> bool:
+        """Whether values take no bytes. A record that holds itself, with nothing between, has no values."""
+        if isinstance(one, Record):
+            if id(one) not in self.empty:
+                self.empty[id(one)] = True
+                self.empty[id(one)] = all(self.is_empty(f.type) for f in one.fields)
+            return self.empty[id(one)]
+        return one.kind == "null" or (isinstance(one, Fixed) and one.size == 0)

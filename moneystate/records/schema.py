@@ -1,22 +1,17 @@
-"""Avro schemas of records: as JSON, in canonical form, and as fingerprint (CRC-64-AVRO).
-
-Avro 1.12, "Schema Fingerprints" and "Parsing Canonical Form for Schemas".
-"""
+"""The Avro schemas of records, as JSON and as fingerprint."""
 
 from __future__ import annotations
 
-import json
 from decimal import Decimal
 from typing import Any, Final
 
 from moneystate.engine.avro import MAGIC
+from moneystate.records.avro_types import fingerprint, parse
 from moneystate.records.json_value import Json
 from moneystate.records.shapes import Array, Exact, Field, Maybe, Plain, Record, Shape, Symbols, Table
 
 _PRIMITIVE: Final = {"json": "string"}
 _NO_DEFAULT: Final = object()
-_EMPTY: Final = 0xC15D213AA4D7A795
-_ORDER: Final = ("name", "type", "fields", "symbols", "items", "values", "size")
 
 
 def schema_of(record: Record) -> dict[str, Any]:
@@ -28,12 +23,12 @@ def schema_of(record: Record) -> dict[str, Any]:
 
 def fingerprint_of(schema: Any) -> str:
     """The fingerprint in the form of the list of releases: hex, little-endian."""
-    return fingerprint(canonical_form(schema)).to_bytes(8, "little").hex()
+    return fingerprint(parse(schema)).hex()
 
 
 def header_of(record: Record) -> bytes:
     """The first bytes of a value in single-object encoding: magic and fingerprint."""
-    return MAGIC + fingerprint(canonical_form(schema_of(record))).to_bytes(8, "little")
+    return MAGIC + bytes.fromhex(fingerprint_of(schema_of(record)))
 
 
 def _schema(shape: Shape, defined: set[str]) -> Any:
@@ -106,53 +101,3 @@ def default_json(shape: Shape, value: Any) -> Any:
     if isinstance(value, Decimal) or isinstance(shape, Exact):
         return _NO_DEFAULT
     return value.decode("latin-1") if isinstance(value, bytes) else value
-
-
-def canonical_form(schema: Any, namespace: str = "") -> str:
-    """Parsing Canonical Form."""
-    if isinstance(schema, str):
-        return json.dumps(schema)
-    if isinstance(schema, list):
-        return "[" + ",".join([canonical_form(branch, namespace) for branch in schema]) + "]"
-    kind = schema["type"]
-    if set(schema) <= {"type", "logicalType", "precision", "scale"}:
-        return canonical_form(kind, namespace)
-    parts = []
-    for name in _ORDER:
-        if name not in schema:
-            continue
-        value = schema[name]
-        if name == "name":
-            text = json.dumps(f"{schema['namespace']}.{value}" if schema.get("namespace") else value)
-        elif name == "fields":
-            text = "[" + ",".join([_canonical_field(f) for f in value]) + "]"
-        elif name in ("items", "values"):
-            text = canonical_form(value)
-        else:
-            text = json.dumps(value, separators=(",", ":"))
-        parts.append(f'"{name}":{text}')
-    return "{" + ",".join(parts) + "}"
-
-
-def _canonical_field(f: Any) -> str:
-    return f'{{"name":{json.dumps(f["name"])},"type":{canonical_form(f["type"])}}}'
-
-
-def fingerprint(canonical: str) -> int:
-    """CRC-64-AVRO."""
-    crc = _EMPTY
-    for byte in canonical.encode():
-        crc = (crc >> 8) ^ _TABLE[(crc ^ byte) & 0xFF]
-    return crc
-
-
-def _table() -> list[int]:
-    table = []
-    for n in range(256):
-        for _ in range(8):
-            n = (n >> 1) ^ (_EMPTY & -(n & 1))
-        table.append(n)
-    return table
-
-
-_TABLE: Final = _table()

@@ -26,6 +26,7 @@ from moneystate.runtime.plan_parts import InputPlan
 
 AVRO: Final = "avro"
 JSON: Final = "json"
+CONFLUENT: Final = "confluent"
 DEBEZIUM: Final = "debezium"
 _WRAPPER: Final = {"schema", "payload"}
 _TRUTHS: Final = {"true": True, "false": False}

@@ -2,7 +2,7 @@
 
 A change is backward compatible if readers of the new version can read records of the old version. It is forward
 compatible if readers of the old version can read records of the new version. It is fully compatible if both hold.
-`moneystate.schemas.resolve` decides the same for a whole schema.
+`moneystate.records.resolution` decides the same for a whole schema.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from moneystate.schemas.resolve import of_one_kind, reads, same_name, written_field
-from moneystate.schemas.types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Union, shown
+from moneystate.records.avro_types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Union, shown
+from moneystate.records.resolution import of_one_kind, reads, same_name, written_field
 
 FULL, BACKWARD, FORWARD, INCOMPATIBLE = "full", "backward", "forward", "incompatible"
 

@@ -15,10 +15,10 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from moneystate.records.avro_types import Record
+from moneystate.records.resolution import reads
 from moneystate.schemas.changes import BACKWARD, FULL, SchemaChange, changes
-from moneystate.schemas.resolve import reads
 from moneystate.schemas.tree import RELEASED, STATE, Tree, Version, is_state
-from moneystate.schemas.types import Record
 
 FUNCTION: Final = "function"
 RULES: Final = {STATE: FUNCTION, "events": BACKWARD, "lookups": FULL, "enriched": FULL}

@@ -22,10 +22,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from fastavro.schema import SchemaParseException, fingerprint, parse_schema, to_parsing_canonical_form
-
+from moneystate.records.avro_types import BadSchema, Type, fingerprint, parse
 from moneystate.records.json_fields import NOTED, marked
-from moneystate.schemas.types import BadSchema, Type, parse
 
 RELEASED: Final = "released.json"
 STATE: Final = "state"
@@ -107,11 +105,6 @@ def is_state(name: str) -> bool:
     return name.startswith(f"{STATE}/")
 
 
-def has_further_versions(root: Path) -> bool:
-    """Whether any type in topics has more than one version."""
-    return any(next((root / folder).glob("*/v*.avsc"), None) for folder in TOPIC_FOLDERS)
-
-
 def read_folder(root: Path) -> dict[str, bytes]:
     """The files below `root`, by relative path, without folders that have their own list of releases."""
     others = [path.parent for path in root.glob(f"*/{RELEASED}")]
@@ -131,7 +124,7 @@ def tree_of(files: Mapping[str, bytes]) -> Tree:
             continue
         try:
             version = _version(path, *place, content)
-        except (BadSchema, SchemaParseException, ValueError) as e:
+        except (BadSchema, ValueError) as e:
             tree.bad[path] = f"{e}"
             continue
         tree.versions.setdefault(version.name, {})[version.number] = version
@@ -155,7 +148,6 @@ def _place(path: str) -> tuple[str, int] | None:
 def _version(path: str, name: str, number: int, content: bytes) -> Version:
     source = json.loads(content)
     parsed = parse(source)
-    canonical = to_parsing_canonical_form(parse_schema(source, named_schemas={}))
     short = name.partition("/")[2]
     known = full_name_of(source)
     if short not in (known, known.rpartition(".")[2]):
@@ -166,7 +158,7 @@ def _version(path: str, name: str, number: int, content: bytes) -> Version:
         path,
         source,
         parsed,
-        str(fingerprint(canonical, "CRC-64-AVRO")),
+        fingerprint(parsed).hex(),
         hashlib.sha256(content).hexdigest(),
     )
 

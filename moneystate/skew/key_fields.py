@@ -10,10 +10,13 @@ from typing import Any, Final
 from fastavro import parse_schema, schemaless_reader
 
 from moneystate.engine.avro import HEADER_BYTES, MAGIC, Malformed
-from moneystate.kafka.formats import SchemaSet, Undecodable, plain
-from moneystate.kafka.formats.confluent import ConfluentFormat
-from moneystate.kafka.formats.registry import RegistryClient
+from moneystate.engine.processor import Rejected
+from moneystate.errors import ConfigError
+from moneystate.records.schema_set import SchemaSet
+from moneystate.registry.client import RegistryClient
+from moneystate.registry.confluent import ConfluentFormat
 from moneystate.runtime.json_topic import AVRO, JSON, parse_value
+from moneystate.schemas.topic_schemas import schema_set
 
 Keys = Callable[[bytes | None, bytes | None], list[bytes]]  # of a Kafka key and a value
 Parse = Callable[[bytes], Any]
@@ -29,7 +32,7 @@ def kafka_key(key: bytes | None, value: bytes | None) -> list[bytes]:
 
 def field_keys(path: str, parse: Parse) -> Keys:
     """Returns what reads the keys at `path`, such as `user.id`. A list on the way gives a key for each of its items.
-    Its result raises Undecodable."""
+    Its result raises Rejected."""
     names = path.split(".")
 
     def keys(key: bytes | None, value: bytes | None) -> list[bytes]:
@@ -55,11 +58,16 @@ def _texts(value: Any, names: list[str]) -> Iterator[str]:
 
 def parser(value_format: str, service: str, registry: str) -> Parse:
     """Returns what reads values of the format avro, json or confluent. `service`: MODULE:NAME of the service whose
-    schemas Avro values have; empty: the enrichment. Its result raises Undecodable."""
+    schemas Avro values have. Its result raises Rejected. Raises ConfigError."""
     if value_format == JSON:
         return _json
     if value_format == AVRO:
-        return _single_object(plain.schema_set(service) if service else SchemaSet.load())
+        if not service:
+            raise ConfigError(
+                "--key of a topic in avro: expected the service whose schemas its values have, found none.",
+                "add --service NAME, or say the topic's format with --format.",
+            )
+        return _single_object(schema_set(service))
     return _confluent(ConfluentFormat(SchemaSet([]), RegistryClient(registry)))
 
 
@@ -67,17 +75,17 @@ def _json(value: bytes) -> Any:
     try:
         return parse_value(value)
     except Malformed as e:
-        raise Undecodable("malformed", str(e)) from None
+        raise Rejected("malformed", str(e)) from None
 
 
 def _single_object(known: SchemaSet) -> Parse:
-    schemas = {t.prefix: t.parsed for t in known.by_fingerprint.values()}
-    schemas |= {MAGIC + taken: parse_schema(json.loads(text)) for taken, text in known.others.items()}
+    schemas = {t.prefix: parse_schema(t.source) for t in known.by_fingerprint.values()}
+    schemas |= {MAGIC + fingerprint: parse_schema(json.loads(text)) for fingerprint, text in known.others.items()}
 
     def parse(value: bytes) -> Any:
         schema = schemas.get(value[:HEADER_BYTES])
         if schema is None:
-            raise Undecodable("unknown_schema")
+            raise Rejected("unknown_schema")
         return _body(value[HEADER_BYTES:], schema)
 
     return parse
@@ -100,4 +108,4 @@ def _body(body: bytes, schema: Any) -> Any:
     try:
         return schemaless_reader(BytesIO(body), schema, None)
     except BROKEN as e:
-        raise Undecodable("malformed", type(e).__name__) from None
+        raise Rejected("malformed", type(e).__name__) from None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from moneystate.engine.processor import Rejected
 from moneystate.kafka.client import admin_client
-from moneystate.kafka.formats import Undecodable
 from moneystate.kafka.offsets import FullPartition, log_ends, log_starts, topic_states
 from moneystate.kafka.ranges import Range, RangeReader
 from moneystate.skew.key_fields import Keys
@@ -51,7 +51,7 @@ def read_sample(
             for message in reader.read(ranges):
                 try:
                     sample.add(keys(message.key(), message.value()))
-                except Undecodable:
+                except Rejected:
                     sample.add_undecodable()
                 on_progress(sample.records, total)
             before += _size(ranges)

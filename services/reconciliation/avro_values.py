@@ -15,10 +15,11 @@ from io import BytesIO
 from typing import Any, Final
 
 import fastavro
-from fastavro.schema import fingerprint, parse_schema, to_parsing_canonical_form
+from fastavro.schema import parse_schema
 
 import moneystate as ms
 from moneystate.engine.avro import HEADER_BYTES, MAGIC, Malformed
+from moneystate.records.avro_types import fingerprint, parse
 from moneystate.records.empty_items import has_empty_items
 from moneystate.runtime.folders import avro_root
 
@@ -34,7 +35,8 @@ class Versions:
 
     def __init__(self, schemas: Sequence[Any], plausible: Plausible) -> None:
         self.schemas = [parse_schema(schema) for schema in schemas]
-        self.known = {_header(schema): schema for schema in self.schemas}
+        headers = [MAGIC + fingerprint(parse(schema, foreign=True)) for schema in schemas]
+        self.known = dict(zip(headers, self.schemas, strict=True))
         self.plausible = plausible
 
     def read(self, value: bytes) -> Any:
@@ -90,13 +92,10 @@ def _read(body: BytesIO, schema: Any) -> Any:
 @lru_cache(_CACHED_SCHEMAS)
 def _parsed(text: str) -> Any:
     try:
-        schema = parse_schema(json.loads(text))
+        schema = json.loads(text)
+        known, parsed = parse(schema, foreign=True), parse_schema(schema)
     except Exception as e:  # whatever the library raises for a text that is no schema
         raise ms.Reject("unknown_schema", f"its schema cannot be read: {type(e).__name__}") from None
-    if has_empty_items(schema):
+    if has_empty_items(known):
         raise ms.Reject("unknown_schema", "its schema has an array whose items take no bytes")
-    return schema
-
-
-def _header(schema: Any) -> bytes:
-    return MAGIC + bytes.fromhex(fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO"))
+    return parsed

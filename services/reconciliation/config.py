@@ -7,9 +7,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import fastavro
-
 import moneystate as ms
+from moneystate.records.avro_types import BadSchema, parse
 from moneystate.records.empty_items import has_empty_items
 from services.reconciliation.records import Role
 
@@ -124,8 +123,8 @@ def _check_input(service: ms.Service[Any], given: InputConfig) -> None:
         service.fail(f"{where}: schemas without schema.", "give the version that most values have as schema.")
     for text in (given.schema, *given.schemas) if given.schema else ():
         try:
-            schema = fastavro.parse_schema(json.loads(text))
-        except Exception as e:  # whatever the library raises for a text that is no schema
+            schema = parse(json.loads(text), foreign=True)
+        except (BadSchema, ValueError, RecursionError) as e:
             service.fail(f"{where}: schema is no Avro schema ({type(e).__name__}: {e}).", "give one as JSON text.")
         if has_empty_items(schema):
             service.fail(

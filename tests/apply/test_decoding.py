@@ -14,11 +14,11 @@ import pytest
 from fastavro import parse_schema, schemaless_writer
 
 from moneystate.apply.column_types import ColumnType, wanted
-from moneystate.apply.decoding import decoder, schema_of
+from moneystate.apply.decoding import decoder, record_of
 from moneystate.apply.records import HEARTBEAT, OTHER_TYPE, Delete, Ignored, Put, Record, Refused
 from moneystate.apply.value_types import Day, Time
 from moneystate.errors import ConfigError
-from moneystate.kafka.formats.schemas import fingerprint_of
+from moneystate.records.avro_types import fingerprint, parse
 from moneystate.records.codec import Codec
 from moneystate.records.platform_records import HEARTBEAT_RECORD, Heartbeat
 from moneystate.records.types import Millis
@@ -70,7 +70,7 @@ def record(value: bytes | None) -> Record:
 
 
 def single_object(schema: dict[str, Any], value: dict[str, Any]) -> bytes:
-    return b"\xc3\x01" + fingerprint_of(schema) + body(schema, value)
+    return b"\xc3\x01" + fingerprint(parse(schema)) + body(schema, value)
 
 
 def test_avro_and_confluent_values_are_the_same_plain_values(schemas: str, registry: RegistryServer) -> None:
@@ -99,9 +99,9 @@ def test_a_heartbeat_has_no_effect_in_any_format(schemas: str) -> None:
 
 
 def test_columns_follow_the_schema(schemas: str) -> None:
-    source = schema_of("Sale", "", schemas)
-    assert source is not None
-    types = {f["name"]: wanted(f["type"], {}) for f in source["fields"]}
+    sale = record_of("Sale", "", schemas)
+    assert sale is not None
+    types = {f.name: wanted(f.type) for f in sale.fields}
     assert types == {
         "id": (ColumnType("text"), False),
         "price": (ColumnType("numeric", precision=10, scale=2), False),
@@ -116,3 +116,70 @@ def test_a_type_that_the_schemas_do_not_have_is_refused(schemas: str) -> None:
         decoder("sales", "avro", "Sold", "", schemas, "")
     with pytest.raises(ConfigError, match="expected Avro schemas"):
         decoder("sales", "avro", "Sale", "", "/nowhere", "")
+
+
+AS_JSON = {"type": "Sale", "id": "a", "price": 1.50, "soldAt": "1970-01-01T00:00:00.007Z", "tags": ["x"], "new": {}}
+
+
+def test_json_with_schemas_has_their_plain_values_and_defaults(schemas: str) -> None:
+    read = decoder("sales", "json", "Sale", "", schemas, "")
+    assert read(record(json.dumps(AS_JSON | {"box": {"day": 3}}).encode())) == Put(PLAIN)
+    short = {name: AS_JSON[name] for name in ("type", "id", "price")}
+    first, second = (read(record(json.dumps(short).encode())) for _ in range(2))
+    assert first == second == Put(PLAIN | {"soldAt": None, "tags": [], "box": None})
+    assert isinstance(first, Put)
+    assert isinstance(second, Put)
+    assert first.fields["tags"] is not second.fields["tags"]
+    assert read(record(b'{"type":"Other","n":1}')) == Ignored(OTHER_TYPE)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"price": 1.505}, "malformed: price: more than 2 places"),
+        ({"price": "1.5"}, "malformed: price: not a number"),
+        ({"tags": [1]}, "malformed: tags: not a text"),
+        ({"box": {}}, "malformed: box.day: missing"),
+        ({"id": None}, "malformed: id: not a text"),
+        ({"type": "Gone"}, "unknown_schema: type 'Gone'"),
+        ({"type": 7}, "malformed: type: not a text"),
+    ],
+)
+def test_json_that_a_schema_does_not_allow_is_refused(schemas: str, changes: dict[str, Any], why: str) -> None:
+    read = decoder("sales", "json", "Sale", "", schemas, "")
+    with pytest.raises(Refused) as refused:
+        read(record(json.dumps(AS_JSON | changes).encode()))
+    assert f"{refused.value.reason}: {refused.value.detail}" == why
+
+
+@pytest.mark.parametrize(
+    ("field", "problem"),
+    [
+        ({"name": "f", "type": ["string", "long"]}, "another union"),
+        ({"name": "f", "type": {"type": "fixed", "name": "F", "size": 2}}, "Avro's fixed"),
+        ({"name": "type", "type": "string"}, "a field type"),
+    ],
+)
+def test_a_schema_that_json_cannot_have_is_refused_at_the_start(
+    tmp_path: Path, field: dict[str, Any], problem: str
+) -> None:
+    (tmp_path / "Odd.avsc").write_text(json.dumps({"type": "record", "name": "Odd", "fields": [field]}))
+    with pytest.raises(ConfigError, match=problem):
+        decoder("odd", "json", "Odd", "", str(tmp_path), "")
+
+
+def test_a_decimal_default_in_json_is_a_number(tmp_path: Path) -> None:
+    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 6, "scale": 2}
+    fields = [
+        {"name": "fee", "type": decimal, "default": "\x00\xfa"},
+        {"name": "tip", "type": [decimal, "null"], "default": "\x05"},
+        {"name": "tax", "type": ["null", decimal], "default": None},
+    ]
+    (tmp_path / "Fees.avsc").write_text(json.dumps({"type": "record", "name": "Fees", "fields": fields}))
+    read = decoder("fees", "json", "Fees", "", str(tmp_path), "")
+    assert read(record(b'{"type":"Fees"}')) == Put({"fee": Decimal("2.50"), "tip": Decimal("0.05"), "tax": None})
+
+
+def test_avro_without_schemas_is_refused() -> None:
+    with pytest.raises(ConfigError, match="expected the schemas of the records"):
+        decoder("sales", "avro", "Sale", "", "", "")

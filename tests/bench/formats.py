@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from moneystate.cli.services import load_all
-from moneystate.kafka.formats.base import Undecodable, make_format
-from moneystate.kafka.formats.schemas import SchemaSet
+from moneystate.engine.processor import Rejected
 from moneystate.runtime.json_topic import AVRO, JSON, JsonTopic
 from moneystate.runtime.plans import plan_of
 from tests.bench.backlog import INPUTS, PARTITIONS, create_topics, messages
 from tests.bench.load import Load, Record
 from tests.enrichment import topics
+from tests.formats.values import SET
 from tests.workloads.workload_log import log_producer
 
 JSON_FLAGS = [f"--format={topic}={JSON}" for topic in [*INPUTS, topics.STREAMS[0]]]
@@ -38,13 +38,15 @@ def in_avro(name: str, load: Load) -> Load:
 def copy_as_json(servers: str, prefix: str, to: str) -> None:
     """The enrichment's inputs, from topics in Avro to new ones."""
     create_topics(servers, [to + topic for topic in INPUTS], PARTITIONS, {"retention.ms": "-1"})
-    fmt = make_format(JSON, SchemaSet.load())
+    fmt = JsonTopic(topics.PLAN, INPUTS[0])  # it knows the types of all topics
     producer = log_producer(servers)
     for topic in INPUTS:
         for message in messages(servers, prefix + topic):
             value, at_ms = message.value(), message.timestamp()[1]
-            with suppress(Undecodable):  # some records of the log are not Avro: they stay as they are
-                value = value and fmt.from_canonical(value)
+            with suppress(Rejected):  # some records of the log are not Avro: they stay as they are
+                if value:
+                    SET.open(value)
+                    value = fmt.from_canonical(value)
             producer.produce(to + topic, value, message.key(), message.partition() or 0, timestamp=at_ms)
             producer.poll(0)
     assert producer.flush(60) == 0

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from moneystate.records.avro_types import BadSchema, parse
+from moneystate.records.resolution import reads
 from moneystate.schemas.changes import BACKWARD, FORWARD, FULL, INCOMPATIBLE, changes, compatibility
-from moneystate.schemas.resolve import reads
-from moneystate.schemas.types import BadSchema, parse
 from tests.budget import examples
 from tests.evolution.avro_bytes import encode, parsed, values
 

@@ -15,16 +15,28 @@ from moneystate.cli import main
 from moneystate.cli.schemas import functions_for
 from moneystate.runtime.folders import avro_root
 from moneystate.schemas.check import Finding, Functions, check, check_against, check_state_entries
-from moneystate.schemas.tree import RELEASED, read_folder, tree_of
+from moneystate.schemas.tree import RELEASED, read_folder, release, tree_of
 
 Json = dict[str, Any]
 FUNCTIONS = functions_for(avro_root())
+FOLDERS = {
+    "SessionLookupRequested": "lookups",
+    "SessionLookupCompleted": "lookups",
+    "MoneyEnriched": "enriched",
+}
 
 
 @pytest.fixture
 def avro(tmp_path: Path) -> Path:
-    """A copy of the schemas, as they are released."""
-    return Path(shutil.copytree(avro_root(), tmp_path / "avro"))
+    """The engine's schemas and those of the contract, in the folders that have rules of their own, all released."""
+    root = tmp_path / "avro"
+    shutil.copytree(avro_root() / "state", root / "state")
+    for file in (avro_root() / "money-enrichment/events").glob("*.avsc"):
+        target = root / FOLDERS.get(file.stem, "events") / file.name
+        target.parent.mkdir(exist_ok=True)
+        shutil.copy(file, target)
+    (root / RELEASED).write_text(release(tree_of(read_folder(root)), {}))
+    return root
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:

@@ -22,16 +22,15 @@ from moneystate.engine.avro import HEADER_BYTES, MAGIC, read_long
 from moneystate.engine.items import Item
 from moneystate.engine.keys import is_engines
 from moneystate.engine.plan import STATE_VERSION, Rewrite
-from moneystate.kafka.formats import plain
-from moneystate.kafka.formats.schemas import SchemaSet
-from moneystate.kafka.formats.versions import AnyVersion
+from moneystate.records.other_versions import AnyVersion
 from moneystate.records.shapes import Symbols
 from moneystate.runtime.cells import RecordKind, decode_entry
 from moneystate.runtime.folders import avro_root
 from moneystate.runtime.plans import plan_as_run, plan_of
 from moneystate.runtime.processor import ServiceProcessor
 from moneystate.schemas.services import released_tree
-from moneystate.schemas.tree import Tree, Version, full_name_of, is_state, read_folder, tree_of
+from moneystate.schemas.topic_schemas import schema_set
+from moneystate.schemas.tree import Version, full_name_of, is_state, read_folder, tree_of
 from moneystate.testing.simulation import Simulation
 from tests.budget import examples
 from tests.engine.earlier_clock import first_version
@@ -47,7 +46,6 @@ ENRICHMENT: Final = jobs.SERVICE
 TREE: Final = released_tree(ENRICHMENT)
 PLAN: Final = plan_of(ENRICHMENT)
 ENGINE: Final = tree_of(read_folder(avro_root()))
-CONTRACT: Final = ""  # stands for the schemas of the contract, which belong to no service
 SOME: Final = settings(max_examples=examples(40), database=None, suppress_health_check=list(HealthCheck))
 
 
@@ -157,13 +155,9 @@ def test_what_any_released_version_of_a_record_wrote_is_read_as_the_current_one(
 
 
 def topic_versions() -> Iterator[tuple[str, str, int]]:
-    for service in (CONTRACT, *SERVICES):
-        versions = tree_for(service).versions
+    for service in SERVICES:
+        versions = released_tree(service).versions
         yield from ((service, name, n) for name in sorted(versions) if not is_state(name) for n in versions[name])
-
-
-def tree_for(service: str) -> Tree:
-    return released_tree(service) if service else ENGINE
 
 
 @pytest.mark.parametrize(("service", "name", "number"), list(topic_versions()))
@@ -172,12 +166,12 @@ def tree_for(service: str) -> Tree:
 def test_any_released_version_in_a_topic_is_read_as_the_current_one(
     service: str, name: str, number: int, data: st.DataObject
 ) -> None:
-    either = AnyVersion(plain.schema_set(service) if service else SchemaSet.load())
-    tree = tree_for(service)
+    either = AnyVersion(schema_set(service))
+    tree = released_tree(service)
     written, current = tree.versions[name][number], tree.current_version(name)
     schema, names = parsed(written.source)
     body = encode(schema, names, data.draw(values(schema, names)))
-    got = either.to_canonical(header_of(written) + body)
+    got = either(header_of(written) + body)
     assert got[:HEADER_BYTES] == header_of(current)
     reader = parsed(current.source)[0]
     assert decode(reader, got[HEADER_BYTES:]) == decode(schema, body, reader)

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from moneystate.kafka.formats import SchemaSet
-from moneystate.kafka.formats.registry import ANSWERS
+from moneystate.records.schema_set import SchemaSet
+from moneystate.registry.client import ANSWERS
 from tests.formats.registry_server import RegistryServer
+from tests.formats.values import SET
 
 
 @pytest.fixture(scope="session")
 def schemas() -> SchemaSet:
-    return SchemaSet.load()
+    return SET
 
 
 @pytest.fixture

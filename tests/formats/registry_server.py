@@ -10,11 +10,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 from urllib.parse import unquote
 
-from moneystate.kafka.formats import SchemaSet, subject_of
-from moneystate.kafka.formats.confluent import ConfluentFormat
-from moneystate.kafka.formats.registry import RegistryClient
+from moneystate.records.schema_set import SchemaSet
+from moneystate.registry.client import RegistryClient
+from moneystate.registry.confluent import ConfluentFormat, subject_of
+from tests.formats.values import SET
 
-SET = SchemaSet.load()
 SUBJECT = subject_of("wallet-events")
 
 

@@ -15,15 +15,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moneystate.errors import ConfigError
-from moneystate.kafka.formats import SchemaSet, make_format
-from moneystate.kafka.formats.confluent import ConfluentFormat
-from moneystate.kafka.formats.registry import ANSWERS, RegistryClient
+from moneystate.records.schema_set import SchemaSet
+from moneystate.registry.client import ANSWERS, RegistryClient
+from moneystate.registry.confluent import ConfluentFormat, confluent_format
 from tests.budget import examples
-from tests.formats.registry_server import SET, SUBJECT, RegistryServer, made
-from tests.formats.values import NAMES, PAYMENT, body_of, canonical, datums, framed, payment, reason
+from tests.formats.registry_server import SUBJECT, RegistryServer, made
+from tests.formats.values import (
+    BY_NAME,
+    NAMES,
+    PAYMENT,
+    SET,
+    any_datum,
+    body_of,
+    canonical,
+    framed,
+    named,
+    payment,
+    reason,
+)
 
 SETTINGS = settings(max_examples=examples(40), database=None)
-PAYMENT_SOURCE = SET.by_name()["PaymentEvent"].source
+PAYMENT_SOURCE = BY_NAME["PaymentEvent"].source
 
 
 @pytest.fixture(scope="module")
@@ -55,12 +67,12 @@ def time_field(type_of_time: Any) -> dict[str, Any]:
 @SETTINGS
 @given(data=st.data())
 def test_canonical_to_confluent_and_back_is_identical(name: str, lasting: ConfluentFormat, data: st.DataObject) -> None:
-    type_schema = SET.by_name()[name]
-    value = canonical(type_schema, data.draw(datums(type_schema.parsed)))
+    type_schema = BY_NAME[name]
+    value = canonical(type_schema, data.draw(any_datum(type_schema)))
     written = lasting.from_canonical(value)
     assert written[:1] == b"\x00"
     assert written[5:] == value[10:]
-    assert lasting.to_canonical(written) == value
+    assert lasting(written) == value
 
 
 @SETTINGS
@@ -72,7 +84,7 @@ def test_arbitrary_bodies_are_accepted_or_refused_and_nothing_else(
     writer = {"type": "record", "name": "Heartbeat", "namespace": "moneystate.events", "fields": [time_field("long")]}
     writer |= {"fields": [time_field("long"), *more]}
     value = framed(lasting._registry.register("any", json.dumps(writer)), body)
-    assert reason(lasting.to_canonical, value) in ("", "malformed", "trailing_bytes")
+    assert reason(lasting, value) in ("", "malformed", "trailing_bytes")
 
 
 def test_writing_registers_the_whole_schema_once_under_the_subject(registry: RegistryServer) -> None:
@@ -94,22 +106,22 @@ def test_an_id_is_asked_for_once_in_a_process(registry: RegistryServer) -> None:
     schema_id = registry.add(PAYMENT_SOURCE)
     value = framed(schema_id, payment(SET)[10:])
     first = made(registry)
-    for confluent in (first, first, made(registry), pickle.loads(pickle.dumps(make_format_for(registry)))):
-        assert confluent.to_canonical(value) == payment(SET)
+    for confluent in (first, first, made(registry), pickle.loads(pickle.dumps(format_for(registry)))):
+        assert confluent(value) == payment(SET)
     assert registry.state.requests == [f"GET /schemas/ids/{schema_id}"]
     registry.stop()
-    assert made(registry).to_canonical(value) == payment(SET)
+    assert made(registry)(value) == payment(SET)
 
 
-def make_format_for(server: RegistryServer) -> Any:
-    return make_format("confluent", SET, server.url, subject=SUBJECT)
+def format_for(server: RegistryServer) -> Any:
+    return confluent_format(SET, server.url, subject=SUBJECT)
 
 
 def test_a_used_format_survives_pickling_without_its_connections(registry: RegistryServer) -> None:
-    confluent = make_format_for(registry)
+    confluent = format_for(registry)
     value = confluent.from_canonical(payment(SET))
     again = pickle.loads(pickle.dumps(confluent))
-    assert again.to_canonical(value) == payment(SET)
+    assert again(value) == payment(SET)
     assert again.from_canonical(payment(SET)) == value
 
 
@@ -141,7 +153,7 @@ def test_other_writer_schemas_resolve_to_ours(
     registry: RegistryServer, writer: Any, written: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     value = framed(registry.add(writer), body_of(writer, PAYMENT | written))
-    assert made(registry).to_canonical(value) == payment(SET, **expected)
+    assert made(registry)(value) == payment(SET, **expected)
 
 
 def test_an_older_writer_gets_the_defaults_of_our_newer_schema(registry: RegistryServer) -> None:
@@ -156,7 +168,7 @@ def test_an_older_writer_gets_the_defaults_of_our_newer_schema(registry: Registr
     schemas = SchemaSet([newer])
     value = framed(registry.add(PAYMENT_SOURCE), payment(SET)[10:])
     expected = PAYMENT | {"label": "none", "fee": Decimal("0.0250"), "kind": "CARD"}
-    assert made(registry, schemas=schemas).to_canonical(value) == canonical(schemas.by_name()["Paid"], expected)
+    assert made(registry, schemas=schemas)(value) == canonical(named(schemas, "Paid"), expected)
 
 
 @pytest.mark.parametrize(
@@ -201,8 +213,8 @@ def test_a_writer_schema_that_is_no_record_schema_is_unknown(registry: RegistryS
 
 def assert_unknown_after_one_request(registry: RegistryServer, value: bytes) -> None:
     confluent = made(registry)
-    assert reason(confluent.to_canonical, value) == "unknown_schema"
-    assert reason(confluent.to_canonical, value) == "unknown_schema"
+    assert reason(confluent, value) == "unknown_schema"
+    assert reason(confluent, value) == "unknown_schema"
     assert len(registry.state.requests) == 1
 
 
@@ -233,43 +245,43 @@ LEAF = {"more": [], "times": [7], "amounts": {"fee": Decimal(1)}}
 def test_logical_types_are_compared_however_deep_they_are(registry: RegistryServer, writer: Any, expected: str) -> None:
     schemas = SchemaSet([tree(MILLIS, 4)])
     value = framed(registry.add(writer), body_of(writer, LEAF | {"more": [LEAF, LEAF]}))
-    assert reason(made(registry, schemas=schemas).to_canonical, value) == expected
+    assert reason(made(registry, schemas=schemas), value) == expected
 
 
 @pytest.mark.parametrize("more", [{"schemaType": "PROTOBUF"}, {"references": [{"name": "r", "subject": "s"}]}])
 def test_what_is_not_one_avro_schema_is_unknown(registry: RegistryServer, more: dict[str, Any]) -> None:
     value = framed(registry.add(PAYMENT_SOURCE, **more), payment(SET)[10:])
-    assert reason(made(registry).to_canonical, value) == "unknown_schema"
+    assert reason(made(registry), value) == "unknown_schema"
 
 
 def test_an_enum_symbol_that_ours_lacks_is_unknown(registry: RegistryServer) -> None:
-    writer = copy.deepcopy(SET.by_name()["SessionLookupCompleted"].source)
+    writer = copy.deepcopy(BY_NAME["SessionLookupCompleted"].source)
     next(field for field in writer["fields"] if field["name"] == "outcome")["type"]["symbols"] += ["PENDING"]
     datum = {"moneyId": "m", "userId": "u", "userSessionId": "s", "requestedAt": 0, "attempts": 1, "completedAt": 0}
     confluent, schema_id = made(registry), registry.add(writer)
-    canonical_value = canonical(SET.by_name()["SessionLookupCompleted"], datum | {"outcome": "FAILED"})
-    assert confluent.to_canonical(framed(schema_id, body_of(writer, datum | {"outcome": "FAILED"}))) == canonical_value
+    canonical_value = canonical(BY_NAME["SessionLookupCompleted"], datum | {"outcome": "FAILED"})
+    assert confluent(framed(schema_id, body_of(writer, datum | {"outcome": "FAILED"}))) == canonical_value
     value = framed(schema_id, body_of(writer, datum | {"outcome": "PENDING"}))
-    assert reason(confluent.to_canonical, value) == "unknown_schema"
+    assert reason(confluent, value) == "unknown_schema"
 
 
 def test_a_writer_schema_may_contain_itself(registry: RegistryServer) -> None:
     tree = {"type": "record", "name": "Tree", "fields": [{"name": "left", "type": ["null", "Tree"]}]}
     writer = evolved({"name": "extra", "type": tree})
     value = framed(registry.add(writer), body_of(writer, PAYMENT | {"extra": {"left": {"left": None}}}))
-    assert made(registry).to_canonical(value) == payment(SET)
+    assert made(registry)(value) == payment(SET)
 
 
 @pytest.mark.parametrize("writer", [PAYMENT_SOURCE, evolved({"name": "extra", "type": "string"})])
 def test_bodies_are_checked_to_the_last_byte(registry: RegistryServer, writer: Any) -> None:
     confluent, schema_id = made(registry), registry.add(writer)
     body = body_of(writer, PAYMENT | {"extra": "x"})
-    assert reason(confluent.to_canonical, framed(schema_id, body)) == ""
-    assert reason(confluent.to_canonical, framed(schema_id, body + b"\x00")) == "trailing_bytes"
+    assert reason(confluent, framed(schema_id, body)) == ""
+    assert reason(confluent, framed(schema_id, body + b"\x00")) == "trailing_bytes"
     for cut in range(len(body)):
-        assert reason(confluent.to_canonical, framed(schema_id, body[:cut])) == "malformed"
-    assert reason(confluent.to_canonical, framed(schema_id, body[:-1] + b"\x02")) == "malformed"
-    assert reason(confluent.to_canonical, framed(schema_id, b"\x01" + body[1:])) == "malformed"
+        assert reason(confluent, framed(schema_id, body[:cut])) == "malformed"
+    assert reason(confluent, framed(schema_id, body[:-1] + b"\x02")) == "malformed"
+    assert reason(confluent, framed(schema_id, b"\x01" + body[1:])) == "malformed"
 
 
 @pytest.mark.parametrize("precision", [20, 30])
@@ -278,43 +290,39 @@ def test_an_amount_of_more_than_20_digits_is_malformed(registry: RegistryServer,
     too_long = (10**20).to_bytes(9, "big")
     raw = evolved({"name": "amount", "type": "bytes"})
     value = framed(registry.add(writer), body_of(raw, PAYMENT | {"amount": too_long}))
-    assert reason(made(registry).to_canonical, value) == "malformed"
+    assert reason(made(registry), value) == "malformed"
 
 
 def test_bytes_that_are_read_as_a_text_must_be_one(registry: RegistryServer) -> None:
     """Avro lets a writer's bytes be read as a string, whatever bytes they are."""
     writer = evolved({"name": "currency", "type": "bytes"})
     confluent, schema_id = made(registry), registry.add(writer)
-    assert confluent.to_canonical(framed(schema_id, body_of(writer, PAYMENT | {"currency": b"UYU"}))) == payment(
-        SET, currency="UYU"
-    )
+    assert confluent(framed(schema_id, body_of(writer, PAYMENT | {"currency": b"UYU"}))) == payment(SET, currency="UYU")
     value = framed(schema_id, body_of(writer, PAYMENT | {"currency": b"\xff"}))
-    assert reason(confluent.to_canonical, value) == "malformed"
+    assert reason(confluent, value) == "malformed"
 
 
 def test_headers(registry: RegistryServer) -> None:
     confluent = made(registry)
-    assert reason(confluent.to_canonical, None) == "null_value"
-    assert reason(confluent.to_canonical, b"") == "malformed"
-    assert reason(confluent.to_canonical, b"\x00\x00\x00\x00") == "malformed"
-    assert reason(confluent.to_canonical, b"\x01" + framed(1, b"")[1:]) == "malformed"
-    assert reason(confluent.to_canonical, payment(SET)) == "malformed"
+    assert reason(confluent, None) == "null_value"
+    assert reason(confluent, b"") == "malformed"
+    assert reason(confluent, b"\x00\x00\x00\x00") == "malformed"
+    assert reason(confluent, b"\x01" + framed(1, b"")[1:]) == "malformed"
+    assert reason(confluent, payment(SET)) == "malformed"
     assert registry.state.requests == []
 
 
 @pytest.mark.parametrize("url", ["", "localhost:8081", "ftp://localhost", "http://", "http://a:b:c", "/schemas"])
 def test_what_is_no_url_is_a_configuration_error(url: str) -> None:
     with pytest.raises(ConfigError):
-        make_format("confluent", SET, url)
+        confluent_format(SET, url)
 
 
 def test_missing_settings_are_configuration_errors(registry: RegistryServer) -> None:
     with pytest.raises(ConfigError):
-        make_format("confluent", SET)
+        confluent_format(SET, None)
     with pytest.raises(ConfigError):
-        make_format("protobuf", SET)
-    with pytest.raises(ConfigError):
-        make_format("confluent", SET, registry.url).from_canonical(payment(SET))
+        confluent_format(SET, registry.url).from_canonical(payment(SET))
 
 
 def test_writing_takes_canonical_values_only(registry: RegistryServer) -> None:

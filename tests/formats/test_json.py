@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -12,17 +11,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moneystate.engine.avro import Malformed
-from moneystate.errors import ConfigError
-from moneystate.kafka.formats import SchemaSet, make_format
-from moneystate.kafka.formats.json_fields import unscaled_of
 from moneystate.records import iso_time
+from moneystate.records.avro_parts import Unencodable, unscaled
 from tests.budget import examples
-from tests.formats.values import LONG, NAMES, PAYMENT, canonical, datums, payment, reason, shortest
+from tests.formats.values import (
+    BY_NAME,
+    JSON,
+    LONG,
+    NAMES,
+    PAYMENT,
+    SET,
+    any_datum,
+    canonical,
+    payment,
+    reason,
+    shortest,
+)
 
 SETTINGS = settings(max_examples=examples(60), database=None)
-SET = SchemaSet.load()
-JSON = make_format("json", SET)
 TEXT = (
     '{"type":"PaymentEvent","id":"m-1","userId":"u-1","userSessionId":null,"processedAt":"2020-12-16T00:00:00.123Z",'
     '"amount":12.5000,"currency":"EUR","openingBalance":100.0000,"closingBalance":-0.0001,"moneyType":"CARD",'
@@ -51,7 +57,7 @@ def test_nested_records_and_enums_in_json() -> None:
         "firstOccurrence": True,
         "sessionStatus": "LOOKED_UP",
     }
-    assert JSON.from_canonical(canonical(SET.by_name()["MoneyEnriched"], enriched)).decode() == (
+    assert JSON.from_canonical(canonical(BY_NAME["MoneyEnriched"], enriched)).decode() == (
         '{"type":"MoneyEnriched","money":{"id":"m-1","userId":"u-1","userSessionId":"s-1",'
         '"processedAt":"2020-12-16T00:00:00.123Z","amount":12.5000,"currency":"EUR","closingBalance":0.0000,'
         '"moneyType":"CARD","isOldMoneyEvent":true},"userInfo":{"birthYear":"1990","residentCountryCode":null},'
@@ -63,8 +69,8 @@ def test_nested_records_and_enums_in_json() -> None:
 @SETTINGS
 @given(data=st.data())
 def test_canonical_to_json_and_back_is_identical(name: str, data: st.DataObject) -> None:
-    type_schema = SET.by_name()[name]
-    value = canonical(type_schema, data.draw(datums(type_schema.parsed)))
+    type_schema = BY_NAME[name]
+    value = canonical(type_schema, data.draw(any_datum(type_schema)))
     text = JSON.from_canonical(value)
     assert next(iter(json.loads(text))) == "type"
     assert JSON.to_canonical(text) == value
@@ -141,10 +147,10 @@ def test_decimals_agree_with_exact_arithmetic(number: Decimal, scale: int) -> No
     numerator, denominator = number.as_integer_ratio() if abs(number.adjusted()) < 100 else (1, 10**99)
     scaled, rest = divmod(numerator * 10**scale, denominator)
     if rest or abs(scaled) >= 10**20:
-        with pytest.raises(Malformed):
-            unscaled_of(number, 20, scale)
+        with pytest.raises(Unencodable):
+            unscaled(number, 20, scale)
     else:
-        assert unscaled_of(number, 20, scale) == scaled
+        assert unscaled(number, 20, scale) == scaled
 
 
 @pytest.mark.parametrize(
@@ -181,7 +187,6 @@ def test_times(text: str, ms: int) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "1608076800000",
         "1608076800.5",
         "null",
         '"1608076800000"',
@@ -254,24 +259,9 @@ def test_white_space_around_and_within_is_allowed() -> None:
     assert JSON.to_canonical(b" \r\n\t" + json.dumps(json.loads(TEXT), indent=2).encode() + b"\n") == payment(SET)
 
 
-def test_a_decimal_default_is_bytes_as_text() -> None:
-    source = json.loads(json.dumps(SET.by_name()["Heartbeat"].source))
-    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 6, "scale": 2}
-    source["fields"] += [
-        {"name": "fee", "type": decimal, "default": "\x00\xfa"},
-        {"name": "tip", "type": [decimal, "null"], "default": "\x05"},
-        {"name": "tax", "type": ["null", decimal], "default": None},
-    ]
-    schemas = SchemaSet([source])
-    value = make_format("json", schemas).to_canonical(b'{"type":"Heartbeat","processedAt":"1970-01-01T00:00:00Z"}')
-    expected = {"processedAt": 0, "fee": Decimal("2.50"), "tip": Decimal("0.05"), "tax": None}
-    assert value == canonical(schemas.by_name()["Heartbeat"], expected)
-
-
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        (None, "null_value"),
         (b"", "malformed"),
         (b"null", "malformed"),
         (b"[]", "malformed"),
@@ -282,11 +272,11 @@ def test_a_decimal_default_is_bytes_as_text() -> None:
         (b'{"type":"Money"}', "unknown_schema"),
         (b'{"type":"moneystate.events.Heartbeat"}', "unknown_schema"),
         (TEXT.encode()[:-1], "malformed"),
-        (TEXT.encode() + b" x", "trailing_bytes"),
-        (TEXT.encode() + b"}", "trailing_bytes"),
-        (TEXT.encode() * 2, "trailing_bytes"),
-        (TEXT.encode() + b"\x00", "trailing_bytes"),
-        (TEXT.encode() + b"\xc2\xa0", "trailing_bytes"),
+        (TEXT.encode() + b" x", "malformed"),
+        (TEXT.encode() + b"}", "malformed"),
+        (TEXT.encode() * 2, "malformed"),
+        (TEXT.encode() + b"\x00", "malformed"),
+        (TEXT.encode() + b"\xc2\xa0", "malformed"),
         (TEXT.encode().replace(b"m-1", b"m-\xff"), "malformed"),
         (TEXT.encode().replace(b"m-1", b"m-\xed\xa0\x80"), "malformed"),
         (TEXT.encode().replace(b"m-1", b"m-\n"), "malformed"),
@@ -350,24 +340,4 @@ def test_nested_records_are_as_strict(part: str) -> None:
 
 
 def test_writing_takes_canonical_values_only() -> None:
-    value = payment(SET)
-    assert reason(JSON.from_canonical, value[:-1]) == "malformed"
-    assert reason(JSON.from_canonical, value + b"\x00") == "trailing_bytes"
     assert reason(JSON.from_canonical, b"\xc3\x01" + bytes(8)) == "unknown_schema"
-
-
-def test_the_format_survives_pickling() -> None:
-    assert pickle.loads(pickle.dumps(JSON)).to_canonical(TEXT.encode()) == payment(SET)
-
-
-@pytest.mark.parametrize("avro_type", ["double", ["string", "long"], {"type": "array", "items": "string"}])
-def test_a_type_without_a_form_in_json_is_refused_at_the_start(avro_type: Any) -> None:
-    source = {"type": "record", "name": "Odd", "namespace": "n", "fields": [{"name": "f", "type": avro_type}]}
-    with pytest.raises(ConfigError):
-        make_format("json", SchemaSet([source]))
-
-
-def test_a_field_named_type_is_refused_at_the_start() -> None:
-    source = {"type": "record", "name": "Odd", "namespace": "n", "fields": [{"name": "type", "type": "string"}]}
-    with pytest.raises(ConfigError):
-        make_format("json", SchemaSet([source]))

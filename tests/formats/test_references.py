@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from moneystate.engine.processor import Rejected
 from moneystate.errors import UnknownSchemaId
-from moneystate.kafka.formats import SchemaSet
-from moneystate.kafka.formats.base import Undecodable
+from moneystate.records.schema_set import SchemaSet
 from tests.formats.registry_server import RegistryServer, made, referring
-from tests.formats.values import body_of, canonical, framed
+from tests.formats.values import body_of, canonical, framed, named
 
 CITY = {"type": "record", "name": "City", "namespace": "geo", "fields": [{"name": "name", "type": "string"}]}
 KIND = {"type": "enum", "name": "Kind", "namespace": "geo", "symbols": ["HOME", "WORK"]}
@@ -57,20 +57,20 @@ def value_of(schema_id: int) -> bytes:
 def test_a_schema_is_read_with_all_that_it_refers_to(registry: RegistryServer) -> None:
     value = value_of(shop(registry))
     read = made(registry, schemas=SET)
-    assert read.to_canonical(value) == canonical(SET.by_name()["Order"], DATUM)
+    assert read(value) == canonical(named(SET, "Order"), DATUM)
     asked = sorted(registry.state.requests)
     assert asked == [
         "GET /schemas/ids/1000", "GET /subjects/address/versions/2", "GET /subjects/geo%2Fcity/versions/3",
         "GET /subjects/kind/versions/1",
     ]  # fmt: skip
-    made(registry, schemas=SET).to_canonical(value)
+    made(registry, schemas=SET)(value)
     assert sorted(registry.state.requests) == asked
 
 
 def test_a_schema_that_was_deleted_is_found(registry: RegistryServer) -> None:
     value = value_of(shop(registry))
     registry.state.deleted.add("kind/versions/1")
-    assert made(registry, schemas=SET).to_canonical(value)
+    assert made(registry, schemas=SET)(value)
 
 
 def test_a_version_that_the_registry_does_not_know_yet_is_waited_for(registry: RegistryServer) -> None:
@@ -78,15 +78,15 @@ def test_a_version_that_the_registry_does_not_know_yet_is_waited_for(registry: R
     late = registry.state.versions.pop("kind/versions/1")
     waits: list[float] = []
     with pytest.raises(UnknownSchemaId, match="expected the schema of kind, version 1, it knew no such version for"):
-        made(registry, waits, schemas=SET).to_canonical(value)
+        made(registry, waits, schemas=SET)(value)
     assert sum(waits) >= 60
     registry.state.versions["kind/versions/1"] = late
-    assert made(registry, schemas=SET).to_canonical(value)
+    assert made(registry, schemas=SET)(value)
 
 
 def refusal(registry: RegistryServer, schema_id: int) -> str:
-    with pytest.raises(Undecodable) as refused:
-        made(registry, schemas=SET).to_canonical(value_of(schema_id))
+    with pytest.raises(Rejected) as refused:
+        made(registry, schemas=SET)(value_of(schema_id))
     assert refused.value.reason == "unknown_schema"
     return refused.value.detail
 

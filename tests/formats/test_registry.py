@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from moneystate.engine.processor import Rejected
 from moneystate.errors import BrokerError, UnknownSchemaId
-from moneystate.kafka.formats import Undecodable
-from moneystate.kafka.formats.confluent import ConfluentFormat
-from moneystate.kafka.formats.registry import ANSWERS, ID_WAIT_S, LONGEST_WAIT_S, RegistryClient, RegistryUnavailable
-from tests.formats.registry_server import SET, SUBJECT, RegistryServer, made
-from tests.formats.values import framed, payment, reason
+from moneystate.registry.client import ANSWERS, ID_WAIT_S, LONGEST_WAIT_S, RegistryClient, RegistryUnavailable
+from moneystate.registry.confluent import ConfluentFormat
+from tests.formats.registry_server import SUBJECT, RegistryServer, made
+from tests.formats.values import BY_NAME, SET, framed, payment, reason
 
-PAYMENT_SOURCE = SET.by_name()["PaymentEvent"].source
+PAYMENT_SOURCE = BY_NAME["PaymentEvent"].source
 
 
 def test_an_id_that_the_registry_does_not_know_yet_is_waited_for(registry: RegistryServer) -> None:
@@ -24,7 +24,7 @@ def test_an_id_that_the_registry_does_not_know_yet_is_waited_for(registry: Regis
             assert registry.add(PAYMENT_SOURCE) == 1000
 
     confluent = ConfluentFormat(SET, RegistryClient(registry.url, sleep=sleep), SUBJECT)
-    assert confluent.to_canonical(value) == payment(SET)
+    assert confluent(value) == payment(SET)
     assert waits == [0.25, 0.5, 1.0]
     assert registry.state.requests == ["GET /schemas/ids/1000"] * 4
 
@@ -34,16 +34,16 @@ def test_an_id_that_stays_unknown_ends_the_batch_and_is_no_verdict(registry: Reg
     waits: list[float] = []
     confluent, value = made(registry, waits), framed(1000, payment(SET)[10:])
     with pytest.raises(UnknownSchemaId, match="1000"):
-        confluent.to_canonical(value)
+        confluent(value)
     assert ID_WAIT_S <= sum(waits) < ID_WAIT_S + LONGEST_WAIT_S
     assert max(waits) == LONGEST_WAIT_S
     assert registry.add(PAYMENT_SOURCE) == 1000
-    assert confluent.to_canonical(value) == payment(SET)
+    assert confluent(value) == payment(SET)
 
 
 @pytest.mark.parametrize("schema_id", [2**31, 2**32 - 1])
 def test_an_id_that_no_registry_gives_is_unknown_without_asking(registry: RegistryServer, schema_id: int) -> None:
-    assert reason(made(registry).to_canonical, framed(schema_id, b"")) == "unknown_schema"
+    assert reason(made(registry), framed(schema_id, b"")) == "unknown_schema"
     assert registry.state.requests == []
 
 
@@ -52,7 +52,7 @@ def test_a_short_failure_is_tried_again(registry: RegistryServer, status: int) -
     waits: list[float] = []
     registry.state.fail_next = [(status, b"busy")] * 3
     value = framed(registry.add(PAYMENT_SOURCE), payment(SET)[10:])
-    assert made(registry, waits).to_canonical(value) == payment(SET)
+    assert made(registry, waits)(value) == payment(SET)
     assert waits == [0.25, 0.5, 1.0]
 
 
@@ -61,11 +61,11 @@ def test_a_long_failure_stops_the_batch_and_is_forgotten(registry: RegistryServe
     value = framed(registry.add(PAYMENT_SOURCE), payment(SET)[10:])
     confluent = made(registry)
     with pytest.raises(RegistryUnavailable) as stopped:
-        confluent.to_canonical(value)
+        confluent(value)
     assert isinstance(stopped.value, BrokerError)
-    assert not isinstance(stopped.value, Undecodable)
+    assert not isinstance(stopped.value, Rejected)
     assert len(registry.state.requests) == 4
-    assert confluent.to_canonical(value) == payment(SET)
+    assert confluent(value) == payment(SET)
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,9 @@ def test_any_answer_that_is_not_the_registrys_own_stops_the_batch(
     value = framed(registry.add(PAYMENT_SOURCE), payment(SET)[10:])
     confluent = made(registry)
     with pytest.raises(RegistryUnavailable):
-        confluent.to_canonical(value)
+        confluent(value)
     assert len(registry.state.requests) == 1
-    assert confluent.to_canonical(value) == payment(SET)
+    assert confluent(value) == payment(SET)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_registry_that_is_down_stops_the_batch(registry: RegistryServer) -> No
     waits: list[float] = []
     registry.stop()
     with pytest.raises(RegistryUnavailable):
-        made(registry, waits).to_canonical(framed(1000, payment(SET)[10:]))
+        made(registry, waits)(framed(1000, payment(SET)[10:]))
     with pytest.raises(RegistryUnavailable):
         made(registry).from_canonical(payment(SET))
     assert waits == [0.25, 0.5, 1.0]

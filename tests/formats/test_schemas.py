@@ -7,21 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastavro import parse_schema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moneystate.engine.avro import long_bytes
+from moneystate.engine.processor import Rejected
 from moneystate.errors import SetupError
-from moneystate.kafka.formats import SchemaSet, Undecodable
-from moneystate.kafka.formats.body import check_body, compile_skip
+from moneystate.records.avro_bodies import check_body, skip_of
+from moneystate.records.avro_types import parse
+from moneystate.records.schema_set import SchemaSet
 from moneystate.runtime import folders
-from moneystate.runtime.folders import avro_root
+from moneystate.runtime.folders import avro_root, folder_of
 from tests.budget import examples
-from tests.formats.values import NAMES, canonical, datums, payment, reason
+from tests.enrichment.jobs import SERVICE
+from tests.formats.values import BY_NAME, NAMES, SET, any_datum, canonical, payment, reason
 
 SETTINGS = settings(max_examples=examples(60), database=None)
-SET = SchemaSet.load()
 
 
 def crc_64_avro(data: bytes) -> int:
@@ -39,13 +40,13 @@ def crc_64_avro(data: bytes) -> int:
     return crc
 
 
-def test_every_schema_file_is_known_by_its_name() -> None:
-    assert sorted(file.stem for file in avro_root().glob("[!hs]*/*.avsc")) == NAMES
+def test_every_released_schema_is_known_by_its_name() -> None:
+    assert sorted(file.stem for file in folder_of(SERVICE).glob("events/*.avsc")) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_fingerprints_are_little_endian_crc_64_avro(name: str) -> None:
-    type_schema = SET.by_name()[name]
+    type_schema = BY_NAME[name]
     assert type_schema.fingerprint == crc_64_avro(type_schema.canonical_form.encode()).to_bytes(8, "little")
     assert SET.by_fingerprint[type_schema.fingerprint] is type_schema
     assert type_schema.prefix == b"\xc3\x01" + type_schema.fingerprint
@@ -59,15 +60,10 @@ def test_the_schemas_of_an_installed_wheel_come_first(tmp_path: Path, monkeypatc
     assert avro_root() == package / "_avro"
 
 
-def test_a_folder_without_schemas_is_a_setup_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", ["string", {"type": "record", "name": "NoFields"}, {"type": "enum", "name": "E"}])
+def test_only_schemas_of_records_make_a_set(source: Any) -> None:
     with pytest.raises(SetupError):
-        SchemaSet.load(tmp_path)
-
-
-def test_one_name_twice_is_a_setup_error() -> None:
-    source = SET.by_name()["Heartbeat"].source
-    with pytest.raises(SetupError):
-        SchemaSet([source, source | {"namespace": "elsewhere"}]).by_name()
+        SchemaSet([source])
 
 
 def test_a_schema_set_survives_pickling() -> None:
@@ -80,8 +76,8 @@ def test_a_schema_set_survives_pickling() -> None:
 @SETTINGS
 @given(data=st.data())
 def test_what_fastavro_writes_passes_and_no_cut_or_addition_does(name: str, data: st.DataObject) -> None:
-    type_schema = SET.by_name()[name]
-    value = canonical(type_schema, data.draw(datums(type_schema.parsed)))
+    type_schema = BY_NAME[name]
+    value = canonical(type_schema, data.draw(any_datum(type_schema)))
     assert SET.open(value) is type_schema
     assert reason(SET.open, value + b"\x00") == "trailing_bytes"
     cut = data.draw(st.integers(0, len(value) - 1))
@@ -91,7 +87,7 @@ def test_what_fastavro_writes_passes_and_no_cut_or_addition_does(name: str, data
 @SETTINGS
 @given(body=st.binary(max_size=60), name=st.sampled_from(NAMES))
 def test_arbitrary_bytes_are_accepted_or_refused_and_nothing_else(body: bytes, name: str) -> None:
-    assert reason(SET.open, SET.by_name()[name].prefix + body) in ("", "malformed", "trailing_bytes")
+    assert reason(SET.open, BY_NAME[name].prefix + body) in ("", "malformed", "trailing_bytes")
 
 
 def test_headers() -> None:
@@ -141,8 +137,8 @@ INTS = {"type": "array", "items": "int"}
     ],
 )
 def test_bodies_that_are_not_what_the_schema_says_are_malformed(schema: Any, body: bytes) -> None:
-    with pytest.raises(Undecodable) as refused:
-        check_body(compile_skip(parse_schema(schema)), body, 0)
+    with pytest.raises(Rejected) as refused:
+        check_body(skip_of(parse(schema)), body, 0)
     assert refused.value.reason == "malformed"
 
 
@@ -164,13 +160,13 @@ def test_bodies_that_are_not_what_the_schema_says_are_malformed(schema: Any, bod
     ],
 )
 def test_every_kind_of_type_is_walked(schema: Any, body: bytes) -> None:
-    skip = compile_skip(parse_schema(schema))
+    skip = skip_of(parse(schema))
     check_body(skip, body, 0)
     check_body(skip, b"before" + body, len(b"before"))
 
 
 def test_a_refusal_survives_pickling_and_reads_well() -> None:
-    again = pickle.loads(pickle.dumps(Undecodable("malformed", "amount: not a number")))
+    again = pickle.loads(pickle.dumps(Rejected("malformed", "amount: not a number")))
     assert (again.reason, again.detail) == ("malformed", "amount: not a number")
     assert str(again) == "malformed: amount: not a number"
-    assert str(Undecodable("null_value")) == "null_value"
+    assert str(Rejected("null_value")) == "null_value"

@@ -10,9 +10,17 @@ from typing import Any
 from fastavro import parse_schema, schemaless_writer
 from hypothesis import strategies as st
 
-from moneystate.kafka.formats import SchemaSet, TypeSchema, Undecodable
+from moneystate.engine.processor import Rejected
+from moneystate.records.schema_set import SchemaSet, TypeSchema
+from moneystate.runtime.json_topic import JsonTopic
+from moneystate.schemas.topic_schemas import schema_set
+from tests.enrichment import topics
+from tests.enrichment.jobs import SERVICE
 
-NAMES = sorted(SchemaSet.load().by_name())
+SET = schema_set(SERVICE)
+BY_NAME = {t.name: t for t in SET.by_fingerprint.values()}
+NAMES = sorted(BY_NAME)
+JSON = JsonTopic(topics.PLAN, "wallet-events")  # it knows the types of all topics
 DECIMAL_LIMIT = 10**20 - 1
 LONG = st.integers(-(2**63), 2**63 - 1)
 EDGES = st.sampled_from([sign * 2**bits + step for bits in range(65) for sign in (-1, 1) for step in (-1, 0, 1)])
@@ -36,6 +44,10 @@ def shortest(unscaled: int) -> bytes:
     """Two's complement in as few bytes as hold it. fastavro takes bytes for a decimal as they are."""
     size = next(n for n in range(1, 20) if -(1 << 8 * n - 1) <= unscaled < 1 << 8 * n - 1)
     return unscaled.to_bytes(size, "big", signed=True)
+
+
+def any_datum(type_schema: TypeSchema) -> st.SearchStrategy[Any]:
+    return datums(parse_schema(type_schema.source))
 
 
 def datums(schema: Any) -> st.SearchStrategy[Any]:
@@ -69,11 +81,15 @@ def body_of(schema: Any, datum: Any) -> bytes:
 
 
 def canonical(type_schema: TypeSchema, datum: Any) -> bytes:
-    return b"\xc3\x01" + type_schema.fingerprint + body_of(type_schema.parsed, datum)
+    return type_schema.prefix + body_of(type_schema.source, datum)
+
+
+def named(schemas: SchemaSet, name: str) -> TypeSchema:
+    return next(t for t in schemas.by_fingerprint.values() if t.name == name)
 
 
 def payment(schemas: SchemaSet, **changes: Any) -> bytes:
-    return canonical(schemas.by_name()["PaymentEvent"], PAYMENT | changes)
+    return canonical(named(schemas, "PaymentEvent"), PAYMENT | changes)
 
 
 def framed(schema_id: int, body: bytes) -> bytes:
@@ -85,6 +101,6 @@ def reason(call: Any, value: bytes | None) -> str:
     """Why `call` refuses the value, "" if it does not."""
     try:
         call(value)
-    except Undecodable as refused:
+    except Rejected as refused:
         return refused.reason
     return ""

@@ -15,14 +15,11 @@ from moneystate.engine.processor import Rejected
 from moneystate.errors import BrokerError, StepError, UnknownSchemaId
 from moneystate.http import HttpReply
 from moneystate.kafka import transaction_log
-from moneystate.kafka.formats import SchemaSet, Undecodable
-from moneystate.kafka.formats import registry as registries
-from moneystate.kafka.formats.confluent import ConfluentFormat
-from moneystate.kafka.formats.json_format import JsonFormat
-from moneystate.kafka.formats.registry import RegisteredSchema, RegistryClient
 from moneystate.lookup.wire import Wire
 from moneystate.records import iso_time
 from moneystate.records.json_value import Json
+from moneystate.registry.client import ANSWERS, RegisteredSchema, RegistryClient
+from moneystate.registry.confluent import ConfluentFormat
 from moneystate.runtime.decoder import ServiceDecoder
 from moneystate.runtime.json_topic import AVRO, DEBEZIUM, JSON, JsonTopic, heartbeat_in
 from moneystate.runtime.plan import Plan
@@ -31,12 +28,13 @@ from tests.api.services import basket, mailbox, mirror
 from tests.api.test_debezium import CREATED, DELETED, WRAPPED
 from tests.enrichment.jobs import DECODER
 from tests.enrichment.topics import PLAN
-from tests.formats.values import NAMES, body_of, canonical, datums, framed
+from tests.formats.values import BY_NAME, NAMES, SET, any_datum, body_of, canonical, framed
+from tests.formats.values import JSON as AS_JSON
 from tests.fuzz.mutation import JSON as ANY_JSON
 from tests.fuzz.mutation import fresh, mutated, reshaped
 from tests.fuzz.target import result_of, target
 
-SCHEMAS = SchemaSet.load()
+SCHEMAS = SET
 DEEP = b"[" * 3_000
 HEADERS = st.dictionaries(
     st.sampled_from(["place", "mark", "type", "id", "time", "x"]), st.none() | st.binary(max_size=12)
@@ -54,8 +52,8 @@ def texts(documents: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes]:
 @st.composite
 def values(draw: st.DrawFn) -> bytes:
     """A value of the enrichment's topics in canonical form."""
-    type_schema = SCHEMAS.by_name()[draw(st.sampled_from(NAMES))]
-    return canonical(type_schema, draw(datums(type_schema.parsed)))
+    type_schema = BY_NAME[draw(st.sampled_from(NAMES))]
+    return canonical(type_schema, draw(any_datum(type_schema)))
 
 
 VALUES = values()
@@ -74,17 +72,14 @@ def read_event(value: bytes) -> None:
 
 @target("formats.avro", mutated(VALUES))
 def open_value(value: bytes) -> None:
-    result_of(lambda: SCHEMAS.open(value), Undecodable)
+    result_of(lambda: SCHEMAS.open(value), Rejected)
 
 
-JSON_FORMAT = JsonFormat(SCHEMAS)
-
-
-@target("formats.json", texts(VALUES.map(lambda v: json.loads(JSON_FORMAT.from_canonical(v)))), DEEP)
+@target("formats.json", texts(VALUES.map(lambda v: json.loads(AS_JSON.from_canonical(v)))), DEEP)
 def read_json(value: bytes) -> None:
-    made = result_of(lambda: JSON_FORMAT.to_canonical(value), Undecodable)
+    made = result_of(lambda: AS_JSON.to_canonical(value), Rejected)
     if made is not None:
-        assert JSON_FORMAT.to_canonical(JSON_FORMAT.from_canonical(made)) == made
+        assert AS_JSON.to_canonical(AS_JSON.from_canonical(made)) == made
 
 
 WIRE = Wire(next(iter(plan_of("services.enrichment.service:service").lookups.values())))
@@ -100,7 +95,7 @@ def read_request(value: bytes) -> None:
 # Confluent: framing and foreign writer schemas, with a registry in memory
 
 SCHEMA_SERVER = "http://127.0.0.1:1"  # never asked: the answers come from memory
-SOURCES = [SCHEMAS.by_name()[name].source for name in NAMES]
+SOURCES = [BY_NAME[name].source for name in NAMES]
 
 
 class Registry(RegistryClient):
@@ -119,8 +114,8 @@ class Registry(RegistryClient):
 def confluent(draw: st.DrawFn) -> tuple[str, bytes]:
     """A writer schema, and a value of it or of something else."""
     name = draw(st.sampled_from(NAMES))
-    source = json.loads(json.dumps(SCHEMAS.by_name()[name].source))
-    body = body_of(SCHEMAS.by_name()[name].source, draw(datums(SCHEMAS.by_name()[name].parsed)))
+    source = json.loads(json.dumps(BY_NAME[name].source))
+    body = body_of(BY_NAME[name].source, draw(any_datum(BY_NAME[name])))
     if draw(st.booleans()):
         writer = json.dumps(draw(reshaped(st.just(source)))) if draw(st.booleans()) else draw(_TEXT)
     else:
@@ -134,7 +129,7 @@ NULLS = {"name": "x", "type": {"type": "array", "items": "null"}}
 
 def with_nulls(blocks: int) -> tuple[str, bytes]:
     """Many blocks of items without bytes."""
-    source = SCHEMAS.by_name()["Heartbeat"].source
+    source = BY_NAME["Heartbeat"].source
     writer = source | {"fields": [*source["fields"], NULLS]}
     return json.dumps(writer), framed(1, b"\x00" + b"\xfe\xff\x01" * blocks + b"\x00" * 40_000)
 
@@ -143,7 +138,7 @@ def with_nulls(blocks: int) -> tuple[str, bytes]:
 def read_confluent(given: tuple[str, bytes]) -> None:
     writer, value = given
     made = ConfluentFormat(SCHEMAS, Registry({1: writer}), None, 0.0)
-    read = result_of(lambda: made.to_canonical(value), Undecodable, UnknownSchemaId)
+    read = result_of(lambda: made(value), Rejected, UnknownSchemaId)
     assert read is None or SCHEMAS.open(read).prefix == read[:10]
 
 
@@ -156,7 +151,7 @@ def read_registry(given: tuple[int, bytes]) -> None:
     client = RegistryClient(
         SCHEMA_SERVER, sleep=lambda _: None, send=lambda _call, _timeout_s: HttpReply(status, {}, body)
     )
-    registries.ANSWERS.clear()
+    ANSWERS.clear()
     for call in (lambda: client.schema(1), lambda: client.register("s", '"string"')):
         result_of(call, BrokerError)
 

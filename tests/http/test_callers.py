@@ -8,8 +8,8 @@ import json
 import pytest
 
 from moneystate.http import HttpCall, HttpFailure, HttpSender, send_once
-from moneystate.kafka.formats.registry import ANSWERS, RegistryClient, RegistryUnavailable
 from moneystate.lookup.http_service import Found, HttpService, ServiceConfig
+from moneystate.registry.client import ANSWERS, RegistryClient, RegistryUnavailable
 from tests.http.contract import MOST, Caller, CallerContract
 from tests.http.server import Server
 

@@ -7,8 +7,8 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator
 
-from moneystate.kafka.formats import SchemaSet, make_format
 from moneystate.kafka.sizes import message_bytes
+from tests.formats.values import JSON
 from tests.job.harness import DEAD_LETTERS, ENRICHED, Setup, letters, model_values_by_user, values_by_user
 from tests.kafka.logs import Cluster, wait_until_stable
 from tests.reference import model
@@ -82,11 +82,10 @@ def test_no_record_that_a_broker_takes_ends_the_job(setup: Setup) -> None:
     assert want.dead_letter_counts == {"too_large": 3, "unknown_schema": 2, "null_value": 1}
     done = setup.run("--local", "--until-caught-up", "--drain", "--json", *IN_JSON)
     assert done.totals["dead_letters"] == dict(want.dead_letter_counts)
-    as_json = make_format("json", SchemaSet.load())
     written = setup.read(ENRICHED)
     assert max(len(record.value or b"") for record in written) > 6 * 120_000
     assert values_by_user(written) == {
-        user: [as_json.from_canonical(value) for value in values] for user, values in model_values_by_user(want).items()
+        user: [JSON.from_canonical(value) for value in values] for user, values in model_values_by_user(want).items()
     }
     check_dead_letters(setup, want)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from moneystate.kafka.formats import SchemaSet, Undecodable, ValueFormat, make_format
+from moneystate.engine.processor import Rejected
 from tests.formats.registry_server import RegistryServer
-from tests.formats.values import framed, payment
+from tests.formats.values import BY_NAME, JSON, SET, framed, payment
 from tests.job.harness import model_values_by_user, small_workload, values_by_user
 from tests.local.in_memory import InMemory
 from tests.reference import model
@@ -28,22 +28,24 @@ def reply_to(request: model.LogRecord, offset: int) -> model.LogRecord:
     return model.LogRecord(RESULTS, 0, offset, None, request.key, encode("SessionLookupCompleted", answer))
 
 
-def in_json(as_json: ValueFormat, value: bytes | None) -> bytes | None:
+def in_json(value: bytes | None) -> bytes | None:
+    if value is None:
+        return None
     try:
-        return None if value is None else as_json.from_canonical(value)
-    except Undecodable:
+        SET.open(value)
+    except Rejected:
         return value  # garbage is garbage in JSON, too
+    return JSON.from_canonical(value)
 
 
 def test_topics_in_json_give_the_same_records(in_memory: InMemory) -> None:
     setup = in_memory
-    as_json = make_format("json", SchemaSet.load())
     records = small_workload("--events", "1000", "--garbage", "0.01")
     want = model.run(records, {(r.topic, r.partition) for r in records}, model.Rules(lookup=False), drain=True)
     setup.create_inputs(1 + max(r.partition for r in records))
-    setup.send([_with(r, in_json(as_json, r.value)) if r.topic == model.WALLET else r for r in records])
+    setup.send([_with(r, in_json(r.value)) if r.topic == model.WALLET else r for r in records])
     done = setup.run(*DRAIN, *IN_JSON)
-    got = [_with(r, as_json.to_canonical(r.value)) for r in setup.read(ENRICHED)]
+    got = [_with(r, JSON.to_canonical(r.value or b"")) for r in setup.read(ENRICHED)]
     assert values_by_user(got) == model_values_by_user(want)
     assert sum(done.totals["dead_letters"].values()) == len(want.dead_letters)
 
@@ -53,14 +55,13 @@ def test_an_id_that_the_registry_learns_of_late_is_an_event_and_no_dead_letter(
 ) -> None:
     setup = in_memory
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    schemas = SchemaSet.load()
     setup.create_inputs(1)
-    setup.send([model.LogRecord(model.WALLET, 0, 0, None, b"u-1", framed(1000, payment(schemas)[10:]))])
+    setup.send([model.LogRecord(model.WALLET, 0, 0, None, b"u-1", framed(1000, payment(SET)[10:]))])
     with RegistryServer() as registry:
         flags = (*DRAIN, "--format", f"{model.WALLET}=confluent", "--schema-registry", registry.url)
         with setup.running(*flags) as job:
             job.wait_for(lambda: len(registry.state.requests) > 1, "the second question for the id")
-            assert registry.add(schemas.by_name()["PaymentEvent"].source) == 1000
+            assert registry.add(BY_NAME["PaymentEvent"].source) == 1000
             done = job.finish()
     assert (done.code, done.totals["dead_letters"], done.totals["outputs"]) == (0, {}, 1), done.err
 

@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from moneystate.cli import main
-from moneystate.kafka.formats import SchemaSet, make_format
 from services.enrichment.fake_service import FakeSessionService, Knowledge
+from tests.formats.values import JSON
 from tests.log_lines import kinds
 from tests.lookup.harness import REQUESTS, RESULTS, Lookups, found, request
 from tests.ops.rules import check_healthy
@@ -27,14 +27,13 @@ WORKER = ("lookup-worker", "enrichment", "--bootstrap-servers", "127.0.0.1:1", "
 
 
 def test_topics_in_json_metrics_and_an_end_in_good_order(lookups: Lookups, tmp_path: Path) -> None:
-    as_json = make_format("json", SchemaSet.load())
     formats = [part for topic in (REQUESTS, RESULTS) for part in ("--format", f"{topic}=json")]
     port = free_port()
     with (
         FakeSessionService(lambda *_: found("UY")) as service,
         lookups.process(service, *formats, "--metrics-port", str(port), "--json", "--log-level", "error") as worker,
     ):
-        value = as_json.from_canonical(encode("SessionLookupRequested", request()))
+        value = JSON.from_canonical(encode("SessionLookupRequested", request()))
         lookups.cluster.send(lookups.cluster.prefix + REQUESTS, [value, value])
         group = f"{lookups.cluster.prefix}session-lookup-worker"
         worker.wait_for(lambda: lookups.committed(group)[0] == 2, "both requests")

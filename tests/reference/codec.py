@@ -22,7 +22,7 @@ from fastavro.schema import fingerprint, to_parsing_canonical_form
 Json = dict[str, Any]
 Schema = Any  # an Avro schema as JSON: a name, a list (union) or an object
 
-AVRO = Path(__file__).resolve().parents[2] / "avro"
+AVRO = Path(__file__).resolve().parents[2] / "avro" / "money-enrichment" / "events"
 MAGIC = b"\xc3\x01"
 HEADER_BYTES = 10
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -35,8 +35,7 @@ class Malformed(ValueError):
 
 
 def _load() -> dict[str, Schema]:
-    paths = [path for folder in ("events", "lookups", "enriched") for path in (AVRO / folder).glob("*.avsc")]
-    return {path.stem: json.loads(path.read_text()) for path in paths}
+    return {path.stem: json.loads(path.read_text()) for path in AVRO.glob("*.avsc")}
 
 
 def _without_logical_types(schema: Schema) -> Schema:

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from fastavro import parse_schema, schemaless_writer
 
-from moneystate.kafka.formats import Undecodable
-from moneystate.kafka.formats.registry import ANSWERS, Answers, RegisteredSchema
+from moneystate.engine.processor import Rejected
+from moneystate.registry.client import ANSWERS, Answers, RegisteredSchema
 from moneystate.skew.key_fields import field_keys, kafka_key, parser
 from moneystate.skew.slices import SLICES, slices
+from tests.enrichment.jobs import SERVICE
 from tests.reference.codec import encode
 
 REGISTRY = "http://127.0.0.1:9"  # nobody answers: its one schema is known
@@ -81,7 +82,7 @@ def test_a_tombstone_has_no_key_of_its_value() -> None:
 
 def test_avro_is_read_by_the_services_schemas() -> None:
     event = {"id": "s", "userId": "ann", "processedAt": 1, "clientCountryCode": "ES"}
-    assert field_keys("userId", parser("avro", "", ""))(None, encode("UserSessionCreatedEvent", event)) == [b"ann"]
+    assert field_keys("userId", parser("avro", SERVICE, ""))(None, encode("UserSessionCreatedEvent", event)) == [b"ann"]
 
 
 def test_confluent_values_are_read_by_their_writers_schema(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,11 +92,11 @@ def test_confluent_values_are_read_by_their_writers_schema(monkeypatch: pytest.M
     schemaless_writer(body, parse_schema(source), {"user": 12})
     read = field_keys("user", parser("confluent", "", REGISTRY))
     assert read(None, b"\0\0\0\0\3" + body.getvalue()) == [b"12"]
-    with pytest.raises(Undecodable):
+    with pytest.raises(Rejected):
         read(None, b"\0\0\0\0\3")
 
 
 @pytest.mark.parametrize("value_format", ["json", "avro"])
 def test_what_does_not_decode_is_told_apart(value_format: str) -> None:
-    with pytest.raises(Undecodable):
-        field_keys("id", parser(value_format, "", ""))(None, b"{")
+    with pytest.raises(Rejected):
+        field_keys("id", parser(value_format, SERVICE, ""))(None, b"{")

@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 Json = dict[str, Any]
 
 AVRO = Path(__file__).resolve().parents[2] / "avro"
-CONTRACTS = tuple(AVRO / folder for folder in ("events", "lookups", "enriched"))
+CONTRACT = AVRO / "money-enrichment" / "events"
 TOPICS = ("wallet-events", "user-events", "user-session-events")
 START_MS = 1_700_000_000_000
 
@@ -236,7 +236,7 @@ class Encoder:
 
         self.write = fastavro.schemaless_writer
         self.by_type: dict[str, tuple[bytes, Any]] = {}
-        for path in sorted(path for folder in CONTRACTS for path in folder.glob("*.avsc")):
+        for path in sorted(CONTRACT.glob("*.avsc")):
             raw = json.loads(path.read_text())
             crc = bytes.fromhex(fingerprint(to_parsing_canonical_form(raw), "CRC-64-AVRO"))
             self.by_type[path.stem] = (b"\xc3\x01" + crc, fastavro.parse_schema(raw))

@@ -9,8 +9,9 @@ from typing import Any, Final
 from moneystate.api.handles import AnyIndex
 from moneystate.errors import ServiceError
 from moneystate.records import index_order
+from moneystate.records.avro_types import fingerprint, parse
 from moneystate.records.index_order import Span
-from moneystate.records.schema import canonical_form, fingerprint, schema_of
+from moneystate.records.schema import schema_of
 from moneystate.records.shapes import Record
 from moneystate.runtime.cells import RecordKind
 from moneystate.runtime.plan import Plan
@@ -129,7 +130,7 @@ def _value(value: s.IndexValue, field: str) -> tuple[Any, ...]:
 
 def _schema(record: Record) -> s.Schema:
     schema = schema_of(record)
-    return s.Schema(fingerprint=f"{fingerprint(canonical_form(schema)):016x}", avro=json.dumps(schema))
+    return s.Schema(fingerprint=fingerprint(parse(schema))[::-1].hex(), avro=json.dumps(schema))
 
 
 def _one_of(names: Iterable[str]) -> str:

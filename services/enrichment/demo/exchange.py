@@ -12,10 +12,10 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Messag
 from moneystate.engine import deadletter
 from moneystate.errors import BrokerError
 from moneystate.kafka.client import admin_client, base_config, range_consumer, reason
-from moneystate.kafka.formats import ValueFormat, make_format
-from moneystate.kafka.formats.plain import schema_set
 from moneystate.kafka.topics import TopicSpec, ensure_topics
 from moneystate.runtime.job import plain_service
+from moneystate.runtime.json_topic import JsonTopic
+from moneystate.runtime.plans import plan_of
 from services.enrichment.demo.promises import Arrivals, DeadLetter, Place
 from services.enrichment.demo.scenario import Chapter, Enriched, Send, user_info
 
@@ -36,7 +36,7 @@ class Exchange:
 
     def __init__(self, bootstrap_servers: str, partitions: int) -> None:
         self._partitions = partitions
-        self._json: ValueFormat = make_format("json", schema_set(REFERENCE))
+        self._json = {name: JsonTopic(plan_of(REFERENCE), name) for name in [*INPUTS, ENRICHED]}
         # Job and worker would create the topics, too, but the first events are sent while these start. The scenario's
         # times are years ago, so the input records must not expire.
         wanted = [TopicSpec(name, partitions, keep_for_good=True) for name in INPUTS]
@@ -64,12 +64,12 @@ class Exchange:
         for sent in chapter.sends:
             self._producer.produce(
                 sent.topic,
-                self._encode(sent.event),
+                self._encode(sent.topic, sent.event),
                 sent.key.encode(),
                 on_delivery=_on_delivery(places, failures, sent),
             )
-        beat = self._encode({"type": "Heartbeat", "processedAt": chapter.advance_to})
         for name in INPUTS:
+            beat = self._encode(name, {"type": "Heartbeat", "processedAt": chapter.advance_to})
             for p in range(self._partitions):
                 self._producer.produce(name, beat, partition=p, on_delivery=_on_delivery(places, failures, None))
         if self._producer.flush(FLUSH_S) or failures:
@@ -77,8 +77,8 @@ class Exchange:
             raise BrokerError(f"expected to send the scenario's events, but {problem}.", "run the demo again.")
         return places
 
-    def _encode(self, event: Mapping[str, Any]) -> bytes:
-        return self._json.to_canonical(json.dumps(event).encode())
+    def _encode(self, topic: str, event: Mapping[str, Any]) -> bytes:
+        return self._json[topic].to_canonical(json.dumps(event).encode())
 
     # Out
 
@@ -129,7 +129,7 @@ class Exchange:
         name, partition, offset = _place(message)
         self._next[name, partition] = offset + 1
         if name == ENRICHED:
-            arrivals.money.append(_enriched(json.loads(self._json.from_canonical(message.value() or b""))))
+            arrivals.money.append(_enriched(json.loads(self._json[ENRICHED].from_canonical(message.value() or b""))))
         else:
             arrivals.dead_letters.append(_dead_letter(message))
 

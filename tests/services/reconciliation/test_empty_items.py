@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 import pytest
-from fastavro.schema import parse_schema
 
 import moneystate as ms
 from moneystate.errors import ServiceError
+from moneystate.records.avro_types import parse
 from moneystate.records.empty_items import has_empty_items
 from services.reconciliation.avro_values import confluent_record
 from services.reconciliation.config import Config, Fields, InputConfig, Pair, Side
@@ -86,8 +86,8 @@ def test_a_record_of_a_registered_schema_is_rejected_before_it_is_read() -> None
 
 def test_a_name_is_followed_and_a_record_may_hold_itself() -> None:
     named = [{"name": "n", "type": NOTHING}, {"name": "l", "type": {"type": "array", "items": "Nothing"}}]
-    assert has_empty_items(parse_schema({"type": "record", "name": "A", "fields": named}))
+    assert has_empty_items(parse({"type": "record", "name": "A", "fields": named}))
     tree = [{"name": "n", "type": "int"}, {"name": "l", "type": {"type": "array", "items": "T"}}]
-    assert not has_empty_items(parse_schema({"type": "record", "name": "T", "fields": tree}))
+    assert not has_empty_items(parse({"type": "record", "name": "T", "fields": tree}))
     endless = [{"name": "l", "type": {"type": "array", "items": "B"}}]
-    assert not has_empty_items(parse_schema({"type": "record", "name": "B", "fields": endless}))
+    assert not has_empty_items(parse({"type": "record", "name": "B", "fields": endless}))

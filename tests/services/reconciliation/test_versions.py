@@ -13,9 +13,8 @@ from fastavro.schema import fingerprint, parse_schema, to_parsing_canonical_form
 
 from moneystate.engine.deadletter import Letter
 from moneystate.engine.processor import Read, Rejected
-from moneystate.kafka.convert import RejectingNamed
-from moneystate.kafka.formats.confluent import ConfluentFormat
-from moneystate.kafka.formats.registry import ANSWERS, RegistryClient, RegistryUnavailable
+from moneystate.registry.client import ANSWERS, RegistryClient, RegistryUnavailable
+from moneystate.registry.confluent import ConfluentFormat
 from moneystate.runtime.decoder import ServiceDecoder
 from moneystate.runtime.folders import avro_root
 from moneystate.runtime.plan import Plan
@@ -23,8 +22,8 @@ from services.reconciliation import avro_values
 from services.reconciliation.config import Config, Fields, InputConfig, Pair, Side
 from services.reconciliation.records import InventoryItem
 from services.reconciliation.service import reconciliation
-from tests.formats.registry_server import SET, RegistryServer, referring
-from tests.formats.values import body_of, framed
+from tests.formats.registry_server import RegistryServer, referring
+from tests.formats.values import SET, body_of, framed
 
 T = 1_772_359_200_000
 PAIR = Pair("p", Side("shop", "PRODUCER_EXPECTED"), Side("bank", "ACTUAL"), n_ms=1_000, m_ms=5_000, o_ms=60_000)
@@ -143,7 +142,7 @@ def registry() -> Iterator[RegistryServer]:
 
 def confluent(registry: RegistryServer, **given: Any) -> Any:
     client = RegistryClient(registry.url, attempts=1, sleep=lambda _: None)
-    return reads(RejectingNamed(ConfluentFormat(SET, client)), format="confluent", **given)
+    return reads(ConfluentFormat(SET, client), format="confluent", **given)
 
 
 def test_fields_of_a_confluent_topic_are_read_by_the_schema_that_is_registered(registry: RegistryServer) -> None:

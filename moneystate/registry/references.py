@@ -10,8 +10,8 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from moneystate.kafka.formats.base import Undecodable
-from moneystate.kafka.formats.registry import Reference, RegisteredSchema
+from moneystate.engine.processor import Rejected
+from moneystate.registry.client import Reference, RegisteredSchema
 
 MOST_LEVELS: Final = 50
 MOST_SCHEMAS: Final = 1_000
@@ -28,7 +28,7 @@ class _Defined(NamedTuple):
 
 
 def self_contained(schema: RegisteredSchema, fetch: Fetch) -> str:
-    """The schema with all that it refers to. Raises Undecodable for what no reader could use: a cycle, two types of
+    """The schema with all that it refers to. Raises Rejected for what no reader could use: a cycle, two types of
     one name, a schema that is not Avro; and what `fetch` raises."""
     references = _References(fetch)
     for reference in schema.references:
@@ -142,5 +142,5 @@ class _Inliner:
         return whole
 
 
-def _refused(detail: str) -> Undecodable:
-    return Undecodable("unknown_schema", detail)
+def _refused(detail: str) -> Rejected:
+    return Rejected("unknown_schema", detail)

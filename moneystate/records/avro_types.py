@@ -1,15 +1,19 @@
-"""Avro schemas as types with resolved names, for schema resolution.
+"""Avro schemas as types with resolved names (Avro 1.12, "Schema Declaration"), their canonical form and fingerprint.
 
-Unlike the canonical form, it has aliases, defaults and logical types. They are not part of a fingerprint, but decide
-how a reader understands the bytes.
+Types have aliases, defaults and logical types. They are not part of the canonical form, but decide how a reader
+understands the bytes.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+_NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_EMPTY: Final = 0xC15D213AA4D7A795
 
 
 class BadSchema(Exception):
@@ -89,16 +93,18 @@ class Union(Type):
     branches: list[Type]
 
 
-def parse(schema: Any) -> Type:
-    """Parses a schema from JSON. Raises BadSchema."""
+def parse(schema: Any, *, foreign: bool = False) -> Type:
+    """Parses a schema from JSON. Raises BadSchema. `foreign`: values with it are only read. So its names may be ones
+    that Avro does not allow, and its defaults, which only a reader needs, are not checked."""
     try:
-        return _Parser().type(schema, "")
-    except (KeyError, TypeError, AttributeError) as e:
+        return _Parser(foreign).type(schema, "")
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as e:
         raise BadSchema(f"not an Avro schema: {type(e).__name__} {e}") from None
 
 
 class _Parser:
-    def __init__(self) -> None:
+    def __init__(self, foreign: bool) -> None:
+        self.foreign = foreign
         self.named: dict[str, Named] = {}
 
     def type(self, schema: Any, namespace: str) -> Type:
@@ -130,31 +136,45 @@ class _Parser:
 
     def _define(self, schema: dict[str, Any], namespace: str) -> Named:
         name = _full(schema["name"], schema.get("namespace", namespace))
+        self._check_name(name, *name.split("."))
         inside = name.rpartition(".")[0]
         aliases = tuple(_full(alias, inside) for alias in schema.get("aliases", ()))
         if name in self.named:
             raise BadSchema(f"the name {name} is defined twice")
         if schema["type"] == "enum":
-            symbols = tuple(schema["symbols"])
-            default = schema.get("default")
-            if default is not None and default not in symbols:
-                raise BadSchema(f"{name}: its default {default!r} is not one of its symbols")
-            self.named[name] = Enum("enum", name, aliases, symbols, default)
+            self.named[name] = Enum("enum", name, aliases, *self._symbols(schema, name))
         elif schema["type"] == "fixed":
-            self.named[name] = Fixed("fixed", name, aliases, schema["size"], *_logical(schema))
+            self.named[name] = Fixed("fixed", name, aliases, int(schema["size"]), *_logical(schema))
         else:
             record = Record("record", name, aliases)
             self.named[name] = record  # before its fields, which may refer to it
             record.fields.extend(self._field(f, name, inside) for f in schema["fields"])
+            if len({f.name for f in record.fields}) < len(record.fields):
+                raise BadSchema(f"{name}: two fields have the same name")
         return self.named[name]
 
+    def _symbols(self, schema: dict[str, Any], name: str) -> tuple[tuple[str, ...], str | None]:
+        symbols, default = tuple(schema["symbols"]), schema.get("default")
+        self._check_name(name, *symbols)
+        if len(set(symbols)) < len(symbols):
+            raise BadSchema(f"{name}: a symbol occurs twice")
+        if default is not None and default not in symbols and not self.foreign:
+            raise BadSchema(f"{name}: its default {default!r} is not one of its symbols")
+        return symbols, default
+
     def _field(self, f: dict[str, Any], record: str, namespace: str) -> Field:
+        self._check_name(record, f["name"])
         field_type = self.type(f["type"], namespace)
         parsed_field = Field(f["name"], field_type, tuple(f.get("aliases", ())), "default" in f, f.get("default"))
-        if parsed_field.has_default and not fits(field_type, parsed_field.default):
+        if parsed_field.has_default and not self.foreign and not fits(field_type, parsed_field.default):
             first = " of the union's first branch" if isinstance(field_type, Union) else ""
             raise BadSchema(f"{record}.{parsed_field.name}: its default {parsed_field.default!r} is not a value{first}")
         return parsed_field
+
+    def _check_name(self, where: str, *names: str) -> None:
+        bad = next((name for name in names if not _NAME.fullmatch(name)), None)
+        if bad is not None and not self.foreign:
+            raise BadSchema(f"{where}: Avro does not allow the name {bad!r}")
 
 
 def _full(name: str, namespace: str) -> str:
@@ -162,7 +182,57 @@ def _full(name: str, namespace: str) -> str:
 
 
 def _logical(schema: dict[str, Any]) -> tuple[str, int, int]:
-    return schema.get("logicalType", ""), schema.get("precision", 0), schema.get("scale", 0)
+    logical, precision, scale = schema.get("logicalType", ""), schema.get("precision", 0), schema.get("scale", 0)
+    if logical == "decimal" and not (type(precision) is type(scale) is int and 0 <= scale <= precision > 0):
+        raise BadSchema(f"a decimal of precision {precision!r} and scale {scale!r}")
+    return logical, precision, scale
+
+
+def canonical_form(schema_type: Type) -> str:
+    """Parsing Canonical Form (Avro 1.12, "Parsing Canonical Form for Schemas")."""
+    return json.dumps(_canonical(schema_type, set()), separators=(",", ":"))
+
+
+def _canonical(schema_type: Type, defined: set[str]) -> Any:
+    if isinstance(schema_type, Union):
+        return [_canonical(branch, defined) for branch in schema_type.branches]
+    if isinstance(schema_type, Array):
+        return {"type": "array", "items": _canonical(schema_type.items, defined)}
+    if isinstance(schema_type, Map):
+        return {"type": "map", "values": _canonical(schema_type.values, defined)}
+    if not isinstance(schema_type, Named):
+        return schema_type.kind
+    if schema_type.name in defined:
+        return schema_type.name
+    defined.add(schema_type.name)
+    content: dict[str, Any] = {"name": schema_type.name, "type": schema_type.kind}
+    if isinstance(schema_type, Record):
+        content["fields"] = [{"name": f.name, "type": _canonical(f.type, defined)} for f in schema_type.fields]
+    elif isinstance(schema_type, Enum):
+        content["symbols"] = list(schema_type.symbols)
+    elif isinstance(schema_type, Fixed):
+        content["size"] = schema_type.size
+    return content
+
+
+def fingerprint(schema_type: Type) -> bytes:
+    """CRC-64-AVRO of the canonical form, little-endian as in headers (Avro 1.12, "Schema Fingerprints")."""
+    crc = _EMPTY
+    for byte in canonical_form(schema_type).encode():
+        crc = (crc >> 8) ^ _TABLE[(crc ^ byte) & 0xFF]
+    return crc.to_bytes(8, "little")
+
+
+def _table() -> list[int]:
+    table = []
+    for n in range(256):
+        for _ in range(8):
+            n = (n >> 1) ^ (_EMPTY & -(n & 1))
+        table.append(n)
+    return table
+
+
+_TABLE: Final = _table()
 
 
 def fits(schema_type: Type, default: Any) -> bool:

@@ -5,28 +5,29 @@ Services are named by MODULE:NAME. By this name Spark's processes find them.
 
 from __future__ import annotations
 
-from moneystate.kafka.formats.schemas import SchemaSet
 from moneystate.records.schema import schema_of
+from moneystate.records.schema_set import SchemaSet
 from moneystate.runtime.folders import folder_of
 from moneystate.runtime.job import topic_records
 from moneystate.runtime.plans import plan_of
-from moneystate.schemas import tree as trees
+from moneystate.schemas.tree import TOPIC_FOLDERS, full_name_of, is_state, read_folder, tree_of
 
 
 def has_further_versions(service: str) -> bool:
-    return trees.has_further_versions(folder_of(service))
+    """Whether any type in topics has more than one version."""
+    root = folder_of(service)
+    return any(next((root / folder).glob("*/v*.avsc"), None) for folder in TOPIC_FOLDERS)
 
 
 def schema_set(service: str) -> SchemaSet:
     """The schemas that the service reads and writes, and their other released versions."""
     current = {name: schema_of(record) for name, record in topic_records(plan_of(service)).items()}
-    released = trees.tree_of(trees.read_folder(folder_of(service)))
-    fingerprints = {taken.hex() for taken in SchemaSet(current.values()).by_fingerprint}
+    fingerprints = {known.hex() for known in SchemaSet(current.values()).by_fingerprint}
     others = [
         version.source
-        for name, versions in released.versions.items()
-        if not trees.is_state(name)
+        for name, versions in tree_of(read_folder(folder_of(service))).versions.items()
+        if not is_state(name)
         for version in versions.values()
-        if trees.full_name_of(version.source) in current and version.fingerprint not in fingerprints
+        if full_name_of(version.source) in current and version.fingerprint not in fingerprints
     ]
     return SchemaSet(current.values(), others)

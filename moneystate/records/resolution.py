@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from moneystate.records.avro_types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Union
 from moneystate.records.json_fields import MARK
-from moneystate.schemas.types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Union
 
 PROMOTIONS: Final = {
     "long": ("int",),
@@ -42,7 +42,7 @@ def reads(reader: Type, writer: Type, seen: Seen = frozenset()) -> bool:
         known = reader.default is not None or set(writer.symbols) <= set(reader.symbols)
         return same_name(reader, writer) and known
     if isinstance(reader, Fixed) and isinstance(writer, Fixed):
-        return same_name(reader, writer) and reader.size == writer.size and same_meaning(reader, writer)
+        return same_fixed(reader, writer) and same_meaning(reader, writer)
     if isinstance(reader, Primitive) and isinstance(writer, Primitive):
         promoted = reader.kind == writer.kind or writer.kind in PROMOTIONS.get(reader.kind, ())
         return promoted and same_meaning(reader, writer)
@@ -86,16 +86,24 @@ def same_name(reader: Named, writer: Named) -> bool:
     return writer.short in (reader.short, *shorts)
 
 
+def same_fixed(reader: Fixed, writer: Fixed) -> bool:
+    return same_name(reader, writer) and reader.size == writer.size
+
+
 def same_meaning(reader: Primitive | Fixed, writer: Primitive | Fixed) -> bool:
-    """Whether the logical types fit. A reader without one reads the plain value; a plain number gets the reader's
-    meaning. A decimal's precision may grow, but its scale must not change. A text and JSON are never each other: as a
-    value in JSON they have another form."""
+    """Whether the logical types fit. A decimal's precision may grow, but its scale must not change."""
+    is_wide_enough = not reader.logical == "decimal" == writer.logical or reader.precision >= writer.precision
+    return same_unit(reader, writer) and is_wide_enough
+
+
+def same_unit(reader: Primitive | Fixed, writer: Primitive | Fixed) -> bool:
+    """Whether the logical types fit, but for the digits of a decimal, which each value has its own number of. A reader
+    without one reads the plain value; a plain number gets the reader's meaning. A text and JSON are never each other:
+    as a value in JSON they have another form."""
     if MARK in (reader.logical, writer.logical):
         return reader.logical == writer.logical
     if not reader.logical:
         return True
     if not writer.logical:
         return writer.kind != "string"
-    if reader.logical == "decimal" == writer.logical:
-        return reader.scale == writer.scale and reader.precision >= writer.precision
-    return reader.logical == writer.logical
+    return reader.logical == writer.logical and reader.scale == writer.scale
