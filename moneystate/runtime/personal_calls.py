@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import is_dataclass
 from decimal import Decimal
-from types import FunctionType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 from moneystate.api.handles import AnyIndex, Map, MapIndex, Value
@@ -71,16 +71,32 @@ class Calls(ABC):
             return FREE if name == "time_ms" else OfView(name)
         if isinstance(of, Known) and isinstance(of.object, ModuleType) and hasattr(of.object, name):
             return of_object(getattr(of.object, name))
+        if isinstance(of, Known) and not isinstance(of.object, (type, ModuleType)):
+            return self._held(of, name)
         if isinstance(of, Partly) and isinstance(of.shape, Record):
             return self._member(of, of.shape, name)
         if isinstance(of, Partly) and isinstance(of.shape, Table) and name in ("keys", "values", "items", "get"):
             return OfDict(name, of.shape)
         raise Unproven(f"{name}: not looked into")
 
+    def _held(self, owner: Known, name: str) -> Any:
+        """A member of an object of the service's program, such as that of a method."""
+        cls, held = type(owner.object), getattr(owner.object, "__dict__", {})
+        static = inspect.getattr_static(cls, name, None)
+        if has_own_attributes(cls) or cls.__module__.startswith("moneystate."):
+            raise Unproven(f"{cls.__name__}.{name}: not looked into")
+        if isinstance(static, property) and type(static.fget) is FunctionType:
+            return self.call(static.fget, [owner], {})
+        if name in held and not hasattr(type(static), "__set__"):
+            return of_object(held[name])
+        if type(static) is FunctionType:
+            return Bound(static, owner)
+        raise Unproven(f"{cls.__name__}.{name}: not looked into")
+
     def _member(self, record: Partly, shape: Record, name: str) -> Any:
         static = inspect.getattr_static(shape.cls, name, None)
         field = shape.field(name)
-        if inspect.getattr_static(shape.cls, "__getattribute__") is not object.__dict__["__getattribute__"]:
+        if has_own_attributes(shape.cls):
             raise Unproven(f"{shape.cls.__name__} has its own way to read attributes")
         if isinstance(static, property) and type(static.fget) is FunctionType:
             return self.call(static.fget, [record], {})
@@ -93,6 +109,8 @@ class Calls(ABC):
         raise Unproven(f"{shape.cls.__name__}.{name}: not looked into")
 
     def known_call(self, target: Any, given: list[Any], named: dict[str, Any]) -> Any:
+        if type(target) is MethodType:
+            return self.known_call(target.__func__, [Known(target.__self__), *given], named)
         if type(target) is FunctionType and target is not first and target.__module__ not in PURE_MODULES:
             return self.call(target, given, named)
         if is_one_of(target, COUNTS) and len(given) == 1:
@@ -152,6 +170,10 @@ def of_dict(name: str, table: Table, given: list[Any]) -> Any:
         return FREE
     inner = inner_of(table)
     return inner if name == "get" else Items(inner if name == "values" else Parts([FREE, inner]))
+
+
+def has_own_attributes(cls: type) -> bool:
+    return inspect.getattr_static(cls, "__getattribute__") is not object.__dict__["__getattribute__"]
 
 
 def is_one_of(target: Any, some: tuple[Any, ...]) -> bool:

@@ -13,7 +13,7 @@ import builtins
 import inspect
 import operator
 from collections.abc import Callable, Sequence
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any, Final
 
 from moneystate.records.shapes import Record, Shape, Table, has_personal
@@ -67,6 +67,8 @@ def _is_proven(proof: Callable[[], bool]) -> bool:
 
 
 def _result(proof: Proof, function: Any, given: list[Any], named: dict[str, Any]) -> Any:
+    if type(function) is MethodType:
+        return _result(proof, function.__func__, [Known(function.__self__), *given], named)
     if type(function) is not FunctionType:
         raise Unproven("it is not a function of Python")
     return proof.call(function, given, named)
@@ -305,8 +307,8 @@ class Proof(Calls):
         given = [self.value(one, scope) for one in node.args]
         named = {str(one.arg): self.value(one.value, scope) for one in node.keywords}
         match called:
-            case Bound(function, record):
-                return self.call(function, [record, *given], named)
+            case Bound(function, owner):
+                return self.call(function, [owner, *given], named)
             case OfView(name):
                 return self.read(name, [*given, *named.values()])
             case OfDict(name, table):

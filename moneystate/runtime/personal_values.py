@@ -55,10 +55,10 @@ class Known:
 
 @dataclass(frozen=True)
 class Bound:
-    """A method of a record."""
+    """A method of a record, or of an object of the program."""
 
     function: FunctionType
-    record: Partly
+    owner: Partly | Known
 
 
 @dataclass(frozen=True)

@@ -297,7 +297,7 @@ class Bench:
     def ask(self, query: Callable[Concatenate[View, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """The result of a query, as a caller of a query server gets it if the types allow that. Raises StepError for a
         result that its declared type does not have."""
-        declared_by = [m.plan.name for m in self.members if any(q is query for q in m.plan.service.queries.values())]
+        declared_by = [m.plan.name for m in self.members if any(q == query for q in m.plan.service.queries.values())]
         member = self._member(declared_by[0] if declared_by else self.plan.name)
         value = query(member.run.view(), *args, **kwargs)
         planned = query_plan(query, member.plan.service.namespace) if declared_by else None

@@ -17,6 +17,7 @@ from moneystate.runtime import function_tree
 from moneystate.runtime.function_tree import tree_of
 from moneystate.runtime.personal import reads_personal
 from moneystate.runtime.plan import Plan
+from moneystate.testing import Bench
 
 Email = Annotated[str, ms.personal]
 FIELD = "email"
@@ -89,11 +90,46 @@ class Customer:
 
 
 class Mails:
+    def __init__(self) -> None:
+        self.kind = "mail"
+        self.last: list[str] = []
+
     def of(self, customer: Customer) -> str:
         return customer.email
 
+    def through(self, customer: Customer) -> str:
+        return self.of(customer)
+
+    def last_of(self, customer: Customer) -> list[str]:
+        return self.last
+
+    def kept(self, customer: Customer) -> str:
+        self.kind = customer.email
+        return self.kind
+
+
+class Cities:
+    def __init__(self, place: int) -> None:
+        self.place = place
+
+    def of(self, customer: Customer) -> str:
+        return self.city(customer)[: self.most]
+
+    def city(self, customer: Customer) -> str:
+        return customer.places[self.place].city
+
+    @property
+    def most(self) -> int:
+        return LIMIT
+
+
+class Guarded(Cities):
+    def __getattribute__(self, name: str) -> Any:
+        return object.__getattribute__(self, name)
+
 
 MAILS = Mails()
+CITIES = Cities(0)
 TABLE: dict[str, Callable[[Customer], str]] = {"mail": lambda c: c.email}
 
 
@@ -176,6 +212,7 @@ PERSONAL: list[Any] = [
     lambda c: c.email_of_nobody, lambda c: NOWHERE,  # type: ignore[name-defined]  # noqa: F821
     by_match, by_try, by_loop, by_late_name, by_cache, with_default, generator, recursive,
     operator.attrgetter("name"), repr, partial(by_try), Mails().of,
+    MAILS.through, MAILS.last_of, MAILS.kept, Guarded(0).of, lambda c: MAILS.through(c),
 ]  # fmt: skip
 
 FREE: list[Any] = [
@@ -190,6 +227,7 @@ FREE: list[Any] = [
     lambda c: operator.attrgetter("home.city")(c), lambda c: c.orders % 7 == 0 and c.name in ("a", "b"),
     lambda c: next((p.city for p in c.places), ""), lambda c: (n := c.name) + n, branches,
     lambda c: "all", lambda c: "none", lambda c: 1, lambda c: True, lambda c: -1.0, lambda c: ("a", 7), lambda c: None,
+    CITIES.of, lambda c: CITIES.of(c), lambda c: CITIES.place,
 ]  # fmt: skip
 
 
@@ -355,13 +393,50 @@ def secret_shops(view: ms.View) -> list[Shop]:
     return [s for _, s in view.range(by_city)]
 
 
+class Queries:
+    """Queries as methods of an object with the handles that they read."""
+
+    def __init__(self, of: ms.Value[Customer]) -> None:
+        self.customer = of
+
+    def _read(self, view: ms.View, id: str) -> Customer:
+        return view.get(self.customer, id)
+
+    def city_of(self, view: ms.View, id: str, most: int = LIMIT) -> str:
+        """The beginning of a city."""
+        return self._read(view, id).home.city[:most]
+
+    def street_of(self, view: ms.View, id: str) -> str:
+        return self._read(view, id).home.street
+
+    def orders_of(self, view: ms.View, id: str) -> int:
+        return self._read(view, id).orders
+
+
+queries = Queries(customer)
+service.query(queries.city_of)
+service.query(queries.street_of)
+service.query(personal=True)(queries.orders_of)
+
+
+def test_a_method_can_be_a_query() -> None:
+    plan = Plan(service)
+    query = plan.queries["city_of"]
+    assert (query.description, query.names) == ("The beginning of a city.", ["id", "most"])
+    assert query.parse_arguments('{"id": "a"}') == {"id": "a", "most": LIMIT}
+    assert {"street_of", "orders_of"} <= plan.personal_queries
+    assert Bench(service).ask(queries.city_of, "a", most=1) == ""
+
+
 def test_queries_and_indices_that_are_not_proven_free_need_the_scope() -> None:
     plan = Plan(service)
     assert plan.personal_indices == {"by_email", "by_town"}
     assert plan.personal_queries == {
         "with_email", "in_town", "email_of", "is_known", "copied", "looked_up", "secret_shops",
+        "street_of", "orders_of",
     }  # fmt: skip
     assert plan.queries.keys() - plan.personal_queries == {
+        "city_of",
         "emails_of",
         "shops",
         "named",
