@@ -7,12 +7,13 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any, Final
 
 from moneystate.api.handles import MapAt
 from moneystate.api.rules import plain
 from moneystate.api.service import Service
+from moneystate.api.tables import KeepRow, TakeEffect
 from moneystate.engine.avro import MAGIC
 from moneystate.engine.inputs import is_pattern, matches
 from moneystate.engine.items import Output
@@ -38,7 +39,7 @@ from moneystate.runtime import layout
 from moneystate.runtime.cells import decode_entry
 from moneystate.runtime.decoder import ServiceDecoder
 from moneystate.runtime.folders import folder_of
-from moneystate.runtime.function_code import code_text
+from moneystate.runtime.function_code import code_text, function_in
 from moneystate.runtime.json_topic import JSON
 from moneystate.runtime.json_topic_checks import check_json_topic
 from moneystate.runtime.lookup_steps import LOOKING_UP
@@ -227,15 +228,17 @@ def _largest(service: Service[Any], max_record_bytes: int) -> dict[str, int]:
     return dict.fromkeys(topics, service.holds * max_record_bytes) if service.holds else {}
 
 
-def functions_of(service: Service[Any]) -> list[FunctionType]:
-    """The functions that decide the results of a batch. Compiled functions are left out: they have no readable code."""
-    functions: list[Any] = [handler.function for _, handler in service.handlers]
+def functions_of(service: Service[Any]) -> list[FunctionType | MethodType]:
+    """The functions and methods that decide the results of a batch. Compiled ones are left out: they have no readable
+    code. So are the objects with which the platform keeps the rows of tables."""
+    handlers = [handler for _, handler in service.handlers]
+    functions: list[Any] = [h.function for h in handlers if not isinstance(h.function, (KeepRow, TakeEffect))]
     functions += [fn for i in service.inputs for fn in (i.key, i.time, i.decode, i.fallback)]
     functions += [output.key for output in service.outputs]
     for table in service.tables.values():
         functions += [table.on_change, *[index.by for index in table.indices]]
-    functions += [s.ids for _, handler in service.handlers for s in handler.states if isinstance(s, MapAt)]
-    return [function for function in functions if isinstance(function, FunctionType)]
+    functions += [s.ids for handler in handlers for s in handler.states if isinstance(s, MapAt)]
+    return [found for function in functions if (found := function_in(function)) is not None]
 
 
 def code_of(service: Service[Any]) -> str:

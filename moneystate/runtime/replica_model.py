@@ -11,6 +11,7 @@ import inspect
 import json
 from collections.abc import Mapping
 from functools import cached_property, partial
+from types import MethodType
 from typing import Any, Final, NamedTuple
 
 from moneystate.api.forgetting import FORGOTTEN
@@ -68,9 +69,10 @@ class Unindexed(ServiceError):
 
 
 def _encloses(by: Any) -> bool:
-    """Whether a function may have variables of the function that made it, such as a factory's configuration."""
+    """Whether a function may have variables of the function that made it, or of its object, such as a factory's
+    configuration."""
     by = inspect.unwrap(by)
-    return isinstance(by, partial) or getattr(by, "__closure__", None) is not None
+    return isinstance(by, (partial, MethodType)) or getattr(by, "__closure__", None) is not None
 
 
 class ReplicaModel:

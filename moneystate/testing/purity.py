@@ -13,7 +13,8 @@ import inspect
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from types import FunctionType, ModuleType
+from functools import cached_property
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final, NamedTuple
 
 from moneystate.api.service import Service
@@ -116,6 +117,7 @@ class _FunctionCheck(ast.NodeVisitor):
     def __init__(self, function: Callable[..., Any], floats: set[str]) -> None:
         self.function = function
         self.floats = floats
+        self.myself = getattr(function, "__self__", None)  # the object of a method
         self.findings: list[Found] = []
         self.calls: list[Callable[..., Any]] = []  # functions of its package that it names
         self.sets: set[str] = set()  # local variables with sets
@@ -129,6 +131,9 @@ class _FunctionCheck(ast.NodeVisitor):
         self.names = {**vars(builtins), **getattr(function, "__globals__", {})}
         self.local = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
         self.local |= {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        if isinstance(function, MethodType):
+            self.names[function.__code__.co_varnames[0]] = self.myself
+            self.local.discard(function.__code__.co_varnames[0])
         self.visit(tree)
 
     def _add(self, node: ast.AST, kind: str) -> None:
@@ -142,7 +147,7 @@ class _FunctionCheck(ast.NodeVisitor):
             return None if node.id in self.local else self.names.get(node.id)
         if isinstance(node, ast.Attribute):
             value = self._object(node.value)
-            return None if value is None else getattr(value, node.attr, None)
+            return None if value is None else _member(value, node.attr)
         return None
 
     # The checks
@@ -159,7 +164,7 @@ class _FunctionCheck(ast.NodeVisitor):
         kind = None if named is None else _kind(named)
         if kind is not None:
             self._add(node, kind)
-        elif isinstance(named, FunctionType) and _package(named) == _package(self.function):
+        elif isinstance(named, (FunctionType, MethodType)) and _package(named) == _package(self.function):
             self.calls.append(named)
         return kind is not None
 
@@ -182,13 +187,19 @@ class _FunctionCheck(ast.NodeVisitor):
         for target in node.targets:
             if isinstance(target, ast.Name) and self._is_set(node.value):
                 self.sets.add(target.id)
-            if isinstance(target, ast.Subscript) and isinstance(self._object(target.value), (dict, list)):
-                self._add(node, KEPT)
+            self._check_kept(node, target)
         self.generic_visit(node)
+
+    def _check_kept(self, node: ast.AST, target: ast.expr) -> None:
+        """Finds what is set in a collection of the module, or in the object of a method."""
+        kept = self._object(target.value) if isinstance(target, (ast.Subscript, ast.Attribute)) else None
+        if isinstance(kept, (dict, list)) if isinstance(target, ast.Subscript) else kept is self.myself is not None:
+            self._add(node, KEPT)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         if isinstance(node.op, (ast.Add, ast.Sub)) and (self._has_float(node.target) or self._has_float(node.value)):
             self._add(node, FLOAT)
+        self._check_kept(node, node.target)
         self.generic_visit(node)
 
     def visit_Global(self, node: ast.Global) -> None:
@@ -221,6 +232,14 @@ class _FunctionCheck(ast.NodeVisitor):
             or (isinstance(part, ast.Constant) and isinstance(part.value, float))
             for part in ast.walk(node)
         )
+
+
+def _member(value: Any, name: str) -> Any:
+    """A member of an object. A property is the method that gets it, which is not called."""
+    member = inspect.getattr_static(type(value), name, None)
+    if isinstance(member, property) and member.fget is not None:
+        return MethodType(member.fget, value)
+    return MethodType(member.func, value) if isinstance(member, cached_property) else getattr(value, name, None)
 
 
 def _package(function: Callable[..., Any]) -> str:
