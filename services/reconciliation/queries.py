@@ -15,40 +15,49 @@ MOST: Final = 100  # of an answer, unless asked for more
 
 
 def declare_queries(
-    service: ms.Service[Config], config: Config, entries: ms.Value[Entry], further: ms.Map[Seen], lost: ms.Map[Lost]
+    service: ms.Service[Config], entries: ms.Value[Entry], further: ms.Map[Seen], lost: ms.Map[Lost]
 ) -> None:
-    open_differences = service.index("open_differences", entries, by=open_difference)
-    lost_items = service.index("lost_items", lost, by=lambda lost: (lost.pair, lost.item.event_time))
+    queries = Queries(service, entries, further, lost)
+    service.query(queries.differences_of)
+    service.query(queries.lost_of)
+    service.query(queries.history_of)
 
-    def actuals_of(view: ms.View, key: str, entry: Entry) -> list[Seen]:
-        return waiting(entry, [seen for _, seen in view.entries(further, key)] if entry.actuals > 1 else [])
 
-    @service.query
-    def differences_of(view: ms.View, pair: str, limit: int = MOST) -> list[Difference]:
+class Queries:
+    def __init__(
+        self, service: ms.Service[Config], entries: ms.Value[Entry], further: ms.Map[Seen], lost: ms.Map[Lost]
+    ) -> None:
+        self.config = service.rules
+        self.entries, self.further, self.lost = entries, further, lost
+        self.open_differences = service.index("open_differences", entries, by=open_difference)
+        self.lost_items = service.index("lost_items", lost, by=lambda lost: (lost.pair, lost.item.event_time))
+
+    def differences_of(self, view: ms.View, pair: str, limit: int = MOST) -> list[Difference]:
         """The open differences of a pair, the oldest event first."""
         answers = (
             difference
-            for key, entry in view.find(open_differences, (pair,))
-            for difference in differences(key, entry, actuals_of(view, key, entry))
+            for key, entry in view.find(self.open_differences, (pair,))
+            for difference in differences(key, entry, self._actuals_of(view, key, entry))
         )
         return ms.first(answers, limit)
 
-    @service.query
-    def lost_of(view: ms.View, pair: str, limit: int = MOST) -> list[LostItem]:
+    def lost_of(self, view: ms.View, pair: str, limit: int = MOST) -> list[LostItem]:
         """The lost items of a pair, the oldest event first, as long as its retention keeps them."""
-        answers = (lost_item(key, record) for key, _, record in view.find(lost_items, (pair,)))
+        answers = (lost_item(key, record) for key, _, record in view.find(self.lost_items, (pair,)))
         return ms.first(answers, limit)
 
-    @service.query
-    def history_of(view: ms.View, source: str, event_id: str) -> list[Happened]:
+    def history_of(self, view: ms.View, source: str, event_id: str) -> list[Happened]:
         """Returns what is known of an item in each pair."""
         happened: list[Happened] = []
-        for pair in config.pairs:
+        for pair in self.config.pairs:
             key = key_text(pair.name, source, event_id)
-            entry = view.get(entries, key)
-            gone = [record for _, record in view.entries(lost, key)]
-            happened.extend(history(key, entry, actuals_of(view, key, entry), gone))
+            entry = view.get(self.entries, key)
+            gone = [record for _, record in view.entries(self.lost, key)]
+            happened.extend(history(key, entry, self._actuals_of(view, key, entry), gone))
         return happened
+
+    def _actuals_of(self, view: ms.View, key: str, entry: Entry) -> list[Seen]:
+        return waiting(entry, [seen for _, seen in view.entries(self.further, key)] if entry.actuals > 1 else [])
 
 
 def open_difference(entry: Entry) -> tuple[str, int] | None:

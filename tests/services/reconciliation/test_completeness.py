@@ -6,8 +6,9 @@ import pytest
 
 import moneystate as ms
 from moneystate.testing import Bench
-from services.reconciliation.completeness import completeness, percent
+from services.reconciliation.completeness import completeness
 from services.reconciliation.config import Config, Pair, Side
+from services.reconciliation.intervals import percent
 from services.reconciliation.records import Completeness, CountChange, InventoryItem
 from services.reconciliation.service import reconciliation
 
