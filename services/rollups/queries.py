@@ -46,23 +46,109 @@ class Silent:
 
 
 def declare_queries(service: ms.Service[Config], catalog: Catalog, states: States) -> None:
-    config = catalog.config
-    by_site = service.index("by_site", states.device, lambda device: device.site)
-    without_reading = service.index(
-        "without_reading", states.device, lambda device: 1 if device.has_row and not device.has_sent else None
-    )
-    by_seen = service.index("by_seen", states.pulse, lambda pulse: pulse.seen)
+    queries = Queries(service, catalog, states)
+    service.query(queries.series)
+    service.query(queries.series_packed)
+    service.query(queries.compare)
+    service.query(queries.top)
+    service.query(queries.site)
+    service.query(queries.silent)
 
-    def site_of(view: ms.View, device: str) -> str:
-        return catalog.settings_of(device, view.get(states.device, device)).site
 
-    def device_view(view: ms.View, device: str) -> DeviceView:
-        return DeviceView(view, states, catalog, device)
+class Queries:
+    def __init__(self, service: ms.Service[Config], catalog: Catalog, states: States) -> None:
+        self.config, self.catalog, self.states = catalog.config, catalog, states
+        self.by_site = service.index("by_site", states.device, lambda device: device.site)
+        self.without_reading = service.index(
+            "without_reading", states.device, lambda device: 1 if device.has_row and not device.has_sent else None
+        )
+        self.by_seen = service.index("by_seen", states.pulse, lambda pulse: pulse.seen)
 
-    def read(
-        view: ms.View, device: str, metric: str, start: int, end: int, tier: str
+    def series(
+        self, view: ms.View, device: str, metric: str, from_: From, to: ms.Millis, points: int = POINTS, tier: str = ""
+    ) -> Series:
+        """The buckets of a metric of a device. `tier`: 1m, 15m, 1h, 1d or 1mo; by default the finest one that is still
+        kept and has at most `points` buckets."""
+        name = self._chosen(from_, to, points, tier, view.time_ms)
+        known, settings, result = self._read(view, device, metric, from_, to, name)
+        return answers.series_of(device, known, name, settings, result, from_, min(to, view.time_ms))
+
+    def series_packed(
+        self, view: ms.View, device: str, metric: str, from_: From, to: ms.Millis, points: int = POINTS, tier: str = ""
+    ) -> PackedSeries:
+        """Returns the same series as columns of bytes, for many points."""
+        name = self._chosen(from_, to, points, tier, view.time_ms)
+        known, settings, result = self._read(view, device, metric, from_, to, name)
+        return answers.packed_of(device, known, name, settings, result)
+
+    def compare(
+        self, view: ms.View, devices: list[str], metric: str, from_: From, to: ms.Millis, points: int = POINTS
+    ) -> list[Series]:
+        """A metric of several devices, in one tier for all. Devices that have not sent it are left out."""
+        tier = BY_NAME[self._chosen(from_, to, points, "", view.time_ms)]
+        check_devices(devices)
+        return [
+            answers.series_of(device, known, tier.name, settings, result, from_, min(to, view.time_ms))
+            for device, known, settings, result in self._of_devices(view, devices, metric, from_, to, tier)
+        ]
+
+    def top(
+        self, view: ms.View, metric: str, from_: From, to: ms.Millis, by: By = "max", limit: int = 10,
+        site: str | None = None, lowest: bool = False,
+    ) -> list[Ranked]:  # fmt: skip
+        """The devices with the highest (or lowest) aggregate of a metric over a time: of whole buckets that have a part
+        of it."""
+        devices = self._devices_of(view, site)
+        check_time(from_, to)
+        tier = answers.tier_for(self.config, from_, to, max(1, MOST_BUCKETS // max(1, len(devices))), view.time_ms)
+        ranked = []
+        for device, known, _, result in self._of_devices(view, devices, metric, from_, to, tier):
+            if result:
+                its = metric_of(merged([point.stats for point in result]), known)
+                value = getattr(its, by)
+                ranked += [] if value is None else [Ranked(device, float(value), its)]
+        ranked.sort(key=lambda one: (one.value if lowest else -one.value, one.device))
+        return ms.first(ranked, limit)
+
+    def site(self, view: ms.View, site: str, metric: str, from_: From, to: ms.Millis, points: int = POINTS) -> Series:
+        """All devices of a site together, bucket by bucket."""
+        devices = self._devices_of(view, site)
+        tier = BY_NAME[self._chosen(from_, to, points, "", view.time_ms)]
+        result = self._of_devices(view, devices, metric, from_, to, tier)
+        if not result:
+            raise ms.ArgumentError(f"expected a site with devices that send {metric!r}, found {site!r}.", "correct it.")
+        digits = max(known.digits for _, known, _, _ in result)
+        _, known, settings, _ = next(its for its in result if its[1].digits == digits)
+        together = across([in_digits(its, known.digits, digits) for _, known, _, its in result])
+        return answers.series_of(site, known, tier.name, settings, together, from_, min(to, view.time_ms))
+
+    def silent(self, view: ms.View, since: ms.Millis, limit: int = MOST_DEVICES) -> list[Silent]:
+        """Devices of which no reading was taken in or after the minute of a time, by order time. Those that the
+        configuration or the table names, and that never sent one, come first."""
+        minute = since - since % 60_000
+        never = [
+            its.id for its in self.config.devices if "*" not in its.id and not view.get(self.states.pulse, its.id).seen
+        ]
+        rows = [device for device, _ in ms.first(view.find(self.without_reading, 1), limit)]
+        result = [Silent(device, self._site_of(view, device), None) for device in dict.fromkeys([*never, *rows])]
+        result += [
+            Silent(device, self._site_of(view, device), pulse.seen)
+            for device, pulse in ms.first(view.range(self.by_seen, 1, minute), limit)
+        ]
+        return ms.first(result, limit)
+
+    # Reading
+
+    def _site_of(self, view: ms.View, device: str) -> str:
+        return self.catalog.settings_of(device, view.get(self.states.device, device)).site
+
+    def _device_view(self, view: ms.View, device: str) -> DeviceView:
+        return DeviceView(view, self.states, self.catalog, device)
+
+    def _read(
+        self, view: ms.View, device: str, metric: str, start: int, end: int, tier: str
     ) -> tuple[Known, Settings, list[Point]]:
-        its = device_view(view, device)
+        its = self._device_view(view, device)
         known = its.known(metric)
         if known is None:
             raise ms.ArgumentError(f"expected a metric that {device!r} has sent, found {metric!r}.", "correct it.")
@@ -75,7 +161,7 @@ def declare_queries(service: ms.Service[Config], catalog: Catalog, states: State
         inside = with_steps([point for point in points if point.end > start], before[-1] if before else None)
         return known, its.settings, inside
 
-    def chosen(start: int, end: int, points: int, tier: str, now: int) -> str:
+    def _chosen(self, start: int, end: int, points: int, tier: str, now: int) -> str:
         check_time(start, end)
         if not 1 <= points <= MOST_POINTS:
             raise ms.ArgumentError(f"points: expected 1 to {MOST_POINTS:,}, found {points}.", "correct it.")
@@ -83,102 +169,25 @@ def declare_queries(service: ms.Service[Config], catalog: Catalog, states: State
             raise ms.ArgumentError(f"tier: expected one of {', '.join([*BY_NAME, MONTHS])}, found {tier!r}.", "use it.")
         if tier in BY_NAME and answers.buckets_in(BY_NAME[tier], start, end) > MOST_POINTS:
             raise ms.ArgumentError(f"tier: {tier} has more than {MOST_POINTS:,} buckets.", "ask for a shorter time.")
-        return tier or answers.tier_for(config, start, end, points, now).name
+        return tier or answers.tier_for(self.config, start, end, points, now).name
 
-    def devices_of(view: ms.View, site: str | None) -> list[str]:
-        result = view.range(by_site) if site is None else view.find(by_site, site)
+    def _devices_of(self, view: ms.View, site: str | None) -> list[str]:
+        result = view.range(self.by_site) if site is None else view.find(self.by_site, site)
         devices = [device for device, _ in ms.first(result, MOST_DEVICES + 1)]
         if len(devices) > MOST_DEVICES:
             raise ms.ArgumentError(f"expected at most {MOST_DEVICES:,} devices, found more.", "name a site.")
         return devices
 
-    def of_devices(
-        view: ms.View, devices: list[str], metric: str, start: int, end: int, tier: Tier
+    def _of_devices(
+        self, view: ms.View, devices: list[str], metric: str, start: int, end: int, tier: Tier
     ) -> list[tuple[str, Known, Settings, list[Point]]]:
         if len(devices) * answers.buckets_in(tier, start, end) > MOST_BUCKETS:
             raise ms.ArgumentError(
                 f"expected at most {MOST_BUCKETS:,} buckets, found more: {len(devices):,} devices with the tier "
                 f"{tier.name}.", "ask for a shorter time, or for fewer points.",
             )  # fmt: skip
-        known = [device for device in devices if device_view(view, device).known(metric) is not None]
-        return [(device, *read(view, device, metric, start, end, tier.name)) for device in known]
-
-    @service.query
-    def series(
-        view: ms.View, device: str, metric: str, from_: From, to: ms.Millis, points: int = POINTS, tier: str = ""
-    ) -> Series:
-        """The buckets of a metric of a device. `tier`: 1m, 15m, 1h, 1d or 1mo; by default the finest one that is still
-        kept and has at most `points` buckets."""
-        name = chosen(from_, to, points, tier, view.time_ms)
-        known, settings, result = read(view, device, metric, from_, to, name)
-        return answers.series_of(device, known, name, settings, result, from_, min(to, view.time_ms))
-
-    @service.query
-    def series_packed(
-        view: ms.View, device: str, metric: str, from_: From, to: ms.Millis, points: int = POINTS, tier: str = ""
-    ) -> PackedSeries:
-        """Returns the same series as columns of bytes, for many points."""
-        name = chosen(from_, to, points, tier, view.time_ms)
-        known, settings, result = read(view, device, metric, from_, to, name)
-        return answers.packed_of(device, known, name, settings, result)
-
-    @service.query
-    def compare(
-        view: ms.View, devices: list[str], metric: str, from_: From, to: ms.Millis, points: int = POINTS
-    ) -> list[Series]:
-        """A metric of several devices, in one tier for all. Devices that have not sent it are left out."""
-        tier = BY_NAME[chosen(from_, to, points, "", view.time_ms)]
-        check_devices(devices)
-        return [
-            answers.series_of(device, known, tier.name, settings, result, from_, min(to, view.time_ms))
-            for device, known, settings, result in of_devices(view, devices, metric, from_, to, tier)
-        ]
-
-    @service.query
-    def top(
-        view: ms.View, metric: str, from_: From, to: ms.Millis, by: By = "max", limit: int = 10,
-        site: str | None = None, lowest: bool = False,
-    ) -> list[Ranked]:  # fmt: skip
-        """The devices with the highest (or lowest) aggregate of a metric over a time: of whole buckets that have a part
-        of it."""
-        devices = devices_of(view, site)
-        check_time(from_, to)
-        tier = answers.tier_for(config, from_, to, max(1, MOST_BUCKETS // max(1, len(devices))), view.time_ms)
-        ranked = []
-        for device, known, _, result in of_devices(view, devices, metric, from_, to, tier):
-            if result:
-                its = metric_of(merged([point.stats for point in result]), known)
-                value = getattr(its, by)
-                ranked += [] if value is None else [Ranked(device, float(value), its)]
-        ranked.sort(key=lambda one: (one.value if lowest else -one.value, one.device))
-        return ms.first(ranked, limit)
-
-    @service.query
-    def site(view: ms.View, site: str, metric: str, from_: From, to: ms.Millis, points: int = POINTS) -> Series:
-        """All devices of a site together, bucket by bucket."""
-        devices = devices_of(view, site)
-        tier = BY_NAME[chosen(from_, to, points, "", view.time_ms)]
-        result = of_devices(view, devices, metric, from_, to, tier)
-        if not result:
-            raise ms.ArgumentError(f"expected a site with devices that send {metric!r}, found {site!r}.", "correct it.")
-        digits = max(known.digits for _, known, _, _ in result)
-        _, known, settings, _ = next(its for its in result if its[1].digits == digits)
-        together = across([in_digits(its, known.digits, digits) for _, known, _, its in result])
-        return answers.series_of(site, known, tier.name, settings, together, from_, min(to, view.time_ms))
-
-    @service.query
-    def silent(view: ms.View, since: ms.Millis, limit: int = MOST_DEVICES) -> list[Silent]:
-        """Devices of which no reading was taken in or after the minute of a time, by order time. Those that the
-        configuration or the table names, and that never sent one, come first."""
-        minute = since - since % 60_000
-        never = [its.id for its in config.devices if "*" not in its.id and not view.get(states.pulse, its.id).seen]
-        rows = [device for device, _ in ms.first(view.find(without_reading, 1), limit)]
-        result = [Silent(device, site_of(view, device), None) for device in dict.fromkeys([*never, *rows])]
-        result += [
-            Silent(device, site_of(view, device), pulse.seen)
-            for device, pulse in ms.first(view.range(by_seen, 1, minute), limit)
-        ]
-        return ms.first(result, limit)
+        known = [device for device in devices if self._device_view(view, device).known(metric) is not None]
+        return [(device, *self._read(view, device, metric, start, end, tier.name)) for device in known]
 
 
 def check_time(start: int, end: int) -> None:

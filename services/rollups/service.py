@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import moneystate as ms
-from services.rollups import queries
 from services.rollups import records as r
 from services.rollups.catalog import Catalog
-from services.rollups.closing import Wake
 from services.rollups.config import Config, check
 from services.rollups.outputs import key_of
 from services.rollups.points import States
-from services.rollups.removing import forget, remove
+from services.rollups.queries import declare_queries
 from services.rollups.rows import Rows
-from services.rollups.stepping import Outputs, StepMaps
+from services.rollups.stepping import Outputs
 from services.rollups.taking import AHEAD_MS, Taking, first_tail
 from services.rollups.tiers import MINUTES, TIERS
+from services.rollups.waking import Waking
 
 __all__ = ["Config", "rollups"]
 READINGS = "readings"
@@ -33,60 +32,38 @@ def rollups(config: Config) -> ms.Service[Config]:
         service.map("buckets", r.Bucket), service.map("columns", r.Packed),
     )  # fmt: skip
     wake = service.timer("wake")
-    outputs = Outputs(
-        config,
-        {
-            tier.code: service.output(
-                f"rollups-{tier.name}",
-                r.Rollup,
-                key=key_of,
-                compacted=True,
-                keep_ms=config.keep_ms(tier),
-                format=config.format,
-                record_time="end",
-            )
-            for tier in TIERS
-            if tier is not MINUTES or config.put_out_1m
-        },
-    )
-    taking = Taking(catalog, wake)
+    taking, waking = Taking(catalog, wake), Waking(catalog, outputs_of(service, config), wake)
 
     by_at = config.order == "at"
     readings = service.input(
         READINGS, r.Reading, key="device_id", time="at" if by_at else ms.arrival, bound_ms=config.readings_bound_ms,
         max_future_ms=AHEAD_MS if by_at else None, format=config.format,
     )  # fmt: skip
-    on: Any = service.on  # its overloads have no function of so many states
     service.on(readings, states.device, states.pulse, states.tails.at(first_tail), states.raw, states.buckets)(
         taking.take
     )
-
     if config.devices_topic:
         table = service.table(
             config.devices_topic, r.DeviceRow, key="device_id", local=True, format=config.format, name="device_rows"
         )
         service.on(table.changed, states.device, states.pulse)(Rows(catalog).change)
-
-    def wake_of(ctx: ms.Context[Config], device: r.Device, pulse: r.Pulse, book: r.Book, *maps: Any) -> Wake:
-        return Wake(ctx, catalog, outputs, device, pulse, book, StepMaps(*maps))
-
-    def wakes(ctx: ms.Context[Config], device: r.Device, pulse: r.Pulse, book: r.Book, *maps: Any) -> None:
-        wake_of(ctx, device, pulse, book, *maps).run(wake)
-
-    def removes(
-        ctx: ms.Context[Config], e: r.Remove, device: r.Device, pulse: r.Pulse, book: r.Book, *maps: Any
-    ) -> None:
-        remove(wake_of(ctx, device, pulse, book, *maps), e, wake)
-
-    def forgets_all(
-        ctx: ms.Context[Config], e: r.Forget, device: r.Device, pulse: r.Pulse, book: r.Book, *maps: Any
-    ) -> None:
-        forget(wake_of(ctx, device, pulse, book, *maps), wake)
-
-    on(wake, *states)(wakes)
+    on: Any = service.on  # its overloads have no function of so many states
+    on(wake, *states)(waking.wakes)
     if not by_at:  # history is loaded without commands, whose times are those of today
-        for record, function in ((r.Remove, removes), (r.Forget, forgets_all)):
+        for record, step in ((r.Remove, waking.removes), (r.Forget, waking.forgets_all)):
             command: Any = service.input(COMMANDS, record, key="device_id", time=ms.arrival, format=config.format)
-            on(command, *states)(function)
-    queries.declare_queries(service, catalog, states)
+            on(command, *states)(step)
+    declare_queries(service, catalog, states)
     return service
+
+
+def outputs_of(service: ms.Service[Config], config: Config) -> Outputs:
+    tiers = [tier for tier in TIERS if tier is not MINUTES or config.put_out_1m]
+    topics = {
+        tier.code: service.output(
+            f"rollups-{tier.name}", r.Rollup, key=key_of, compacted=True, keep_ms=config.keep_ms(tier),
+            format=config.format, record_time="end",
+        )
+        for tier in tiers
+    }  # fmt: skip
+    return Outputs(config, topics)
