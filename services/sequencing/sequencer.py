@@ -324,3 +324,17 @@ STEPS: Final[dict[type, Callable[[Sequencer, Any], None]]] = {
     r.StreamClosed: Sequencer.close,
     r.Poisoned: Sequencer.poison,
 }
+
+
+@dataclass(frozen=True)
+class Steps:
+    """`states`: those of a stream, as `Sequencer` takes them."""
+
+    outputs: Mapping[type, ms.Output[Any]]
+    timer: ms.Timer
+
+    def step(self, ctx: ms.Context[Config], e: Any, *states: Any) -> None:
+        Sequencer(ctx, self.outputs, self.timer, *states).record(e)
+
+    def tick(self, ctx: ms.Context[Config], *states: Any) -> None:
+        Sequencer(ctx, self.outputs, self.timer, *states).tick()
