@@ -20,48 +20,57 @@ def declare_queries(
     service: ms.Service[Config], tables: dict[str, Table], rows: ms.Map[Row], open: ms.Map[Open], queue: ms.Map[Queued],
     waiting: ms.Map[Waiting], turns: ms.Map[Turn],
 ) -> None:  # fmt: skip
-    connector = service.rules.connector
-    oldest = service.index("oldest", open, lambda unit: unit.since)
+    queries = Queries(service, tables, rows, open, queue, waiting, turns)
+    service.query(queries.row)
+    service.query(queries.events_of)
+    service.query(queries.open_transactions)
+    service.query(queries.waiting_events)
 
-    def known(view: ms.View, table: str, key: str) -> KnownRow | None:
-        id = key_given(tables, table, key)
-        row = view.entry(rows, connector, row_id(table, id.text))
+
+class Queries:
+    def __init__(
+        self, service: ms.Service[Config], tables: dict[str, Table], rows: ms.Map[Row], open: ms.Map[Open],
+        queue: ms.Map[Queued], waiting: ms.Map[Waiting], turns: ms.Map[Turn],
+    ) -> None:  # fmt: skip
+        self.connector, self.tables = service.rules.connector, tables
+        self.rows, self.queue, self.waiting, self.turns = rows, queue, waiting, turns
+        self.oldest = service.index("oldest", open, lambda unit: unit.since)
+
+    def row(self, view: ms.View, table: str, key: str) -> KnownRow | None:
+        """`key`: a JSON array of the values of its columns, such as `[1]`."""
+        return self._known(view, table, key)
+
+    def events_of(self, view: ms.View, table: str, key: str) -> ms.Json | None:
+        """The last events of a row, newest first."""
+        its = self._known(view, table, key)
+        return None if its is None else its.events
+
+    def open_transactions(self, view: ms.View, limit: int = LIMIT) -> list[OpenTransaction]:
+        """Lists the transactions that are not applied, and what they lack, the oldest first."""
+        units = ((id, unit) for _, id, unit in view.range(self.oldest))
+        return [self._opened(view, id, unit) for id, unit in ms.first(units, limit)]
+
+    def waiting_events(self, view: ms.View, limit: int = LIMIT) -> list[WaitingEvent]:
+        """Events that wait for others (wait mode), the first to end first."""
+        return ms.first(self._waits(view), limit)
+
+    def _known(self, view: ms.View, table: str, key: str) -> KnownRow | None:
+        id = key_given(self.tables, table, key)
+        row = view.entry(self.rows, self.connector, row_id(table, id.text))
         if row is None:
             return None
         return KnownRow(
             table, id, row.columns, list(parse(row.unknown.text)), row.committed_at, row.lsn, row.unit == 0, row.events
         )
 
-    @service.query
-    def row(view: ms.View, table: str, key: str) -> KnownRow | None:
-        """`key`: a JSON array of the values of its columns, such as `[1]`."""
-        return known(view, table, key)
-
-    @service.query
-    def events_of(view: ms.View, table: str, key: str) -> ms.Json | None:
-        """The last events of a row, newest first."""
-        its = known(view, table, key)
-        return None if its is None else its.events
-
-    @service.query
-    def open_transactions(view: ms.View, limit: int = LIMIT) -> list[OpenTransaction]:
-        """Lists the transactions that are not applied, and what they lack, the oldest first."""
-        units = ((id, unit) for _, id, unit in view.range(oldest))
-        return [opened(view, id, unit) for id, unit in ms.first(units, limit)]
-
-    @service.query
-    def waiting_events(view: ms.View, limit: int = LIMIT) -> list[WaitingEvent]:
-        """Events that wait for others (wait mode), the first to end first."""
-        return ms.first(waits(view), limit)
-
-    def waits(view: ms.View) -> Iterator[WaitingEvent]:
-        for number, turn in view.entries(turns, connector):
-            its = view.entry(waiting, connector, turn.id)
+    def _waits(self, view: ms.View) -> Iterator[WaitingEvent]:
+        for number, turn in view.entries(self.turns, self.connector):
+            its = view.entry(self.waiting, self.connector, turn.id)
             if its is not None and queue_id(its.turn) == number:
                 yield WaitingEvent(turn.due, its.event)
 
-    def opened(view: ms.View, id: str, unit: Open) -> OpenTransaction:
-        ended = None if unit.end is None else view.entry(queue, connector, queue_id(unit.end))
+    def _opened(self, view: ms.View, id: str, unit: Open) -> OpenTransaction:
+        ended = None if unit.end is None else view.entry(self.queue, self.connector, queue_id(unit.end))
         there = {table: int(n) for table, n in member_texts(unit.counts.text).items()}
         lacks, due = None, None
         if ended is not None and ended.end is not None:

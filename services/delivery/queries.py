@@ -20,28 +20,41 @@ def declare_queries(
     service: ms.Service[Config], routed: ms.Map[Routed], subscriptions: DeclaredTable[Subscription],
     endpoints: DeclaredTable[Endpoint], by_match: TableIndex[Subscription, str],
 ) -> None:  # fmt: skip
-    by_event = service.index("by_event", routed, lambda its: (its.topic, its.event_id))
+    queries = Queries(service, routed, subscriptions, endpoints, by_match)
+    service.query(personal=False)(queries.why)  # the body decides about filters, and is not shown
 
-    @service.query(personal=False)  # the body decides about filters, and is not shown
-    def why(view: ms.View, topic: str, event_id: str, subscription: str = "", limit: int = LIMIT) -> list[Explained]:
+
+class Queries:
+    def __init__(
+        self, service: ms.Service[Config], routed: ms.Map[Routed], subscriptions: DeclaredTable[Subscription],
+        endpoints: DeclaredTable[Endpoint], by_match: TableIndex[Subscription, str],
+    ) -> None:  # fmt: skip
+        self.subscriptions, self.endpoints, self.by_match = subscriptions, endpoints, by_match
+        self.by_event = service.index("by_event", routed, lambda its: (its.topic, its.event_id))
+
+    def why(
+        self, view: ms.View, topic: str, event_id: str, subscription: str = "", limit: int = LIMIT
+    ) -> list[Explained]:
         """Returns why subscriptions got an event, or did not. Several events of a topic can have the same id. None: the
         router has not read the event, or has forgotten it."""
-        events = (its for _, _, its in view.find(by_event, (topic, event_id)))
-        return [explained(its, ms.first(verdicts(view, its, subscription), limit)) for its in ms.first(events, limit)]
+        events = (its for _, _, its in view.find(self.by_event, (topic, event_id)))
+        return [
+            explained(its, ms.first(self._verdicts(view, its, subscription), limit)) for its in ms.first(events, limit)
+        ]
 
-    def verdicts(view: ms.View, event: Routed, id: str) -> Iterator[Verdict]:
+    def _verdicts(self, view: ms.View, event: Routed, id: str) -> Iterator[Verdict]:
         """`id`: of a subscription; empty: all whose type and scope match."""
-        table = view.table(subscriptions)
+        table = view.table(self.subscriptions)
         rows: list[tuple[str, Subscription | None]] = [(id, table.get(id, at=event.time))]
         if not id:
-            rows = [*candidates(table, by_match, event.type, event.tenant, event.department, event.time)]
+            rows = [*candidates(table, self.by_match, event.type, event.tenant, event.department, event.time)]
         rest = rest_of_id(event.topic, event.partition, event.offset, event.event_id)
         for its, row in rows:
-            yield verdict(view, event, its, row, rest)
+            yield self._verdict(view, event, its, row, rest)
 
-    def verdict(view: ms.View, event: Routed, id: str, row: Subscription | None, rest: bytes) -> Verdict:
+    def _verdict(self, view: ms.View, event: Routed, id: str, row: Subscription | None, rest: bytes) -> Verdict:
         to = "" if row is None else row.endpoint_id
-        endpoint = view.table(endpoints).get(to, at=event.time) if to else None
+        endpoint = view.table(self.endpoints).get(to, at=event.time) if to else None
         outcome = outcome_of(event, row, endpoint)
         problems = {
             INVALID_SUBSCRIPTION: "" if row is None else row.problem,

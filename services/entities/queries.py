@@ -84,48 +84,56 @@ class Reader:
 
 
 def declare_queries(service: ms.Service[Config], steps: Steps) -> None:
-    by_status = service.index("by_status", steps.stored, lambda stored: (stored.status, stored.entity_id))
-    by_field = service.index(
-        "by_field", steps.stored, lambda stored: [(*field, stored.entity_id) for field in stored.fields.items()]
-    )
+    queries = Queries(service, steps)
+    service.query(queries.entity)
+    service.query(queries.entity_version)
+    service.query(queries.entity_at)
+    service.query(queries.list_by_status)
+    service.query(queries.list_by_field)
+    service.query(queries.changes)
+    service.query(queries.sources)
 
-    def page(view: ms.View, listed: Iterator[tuple[str, Stored]], limit: int) -> list[Entity]:
-        return [Reader(view, steps, id).now() for id, _ in ms.first(listed, limit)]
 
-    @service.query
-    def entity(view: ms.View, entity_id: str) -> Entity:
+class Queries:
+    def __init__(self, service: ms.Service[Config], steps: Steps) -> None:
+        self.rules, self.steps = service.rules, steps
+        self.by_status = service.index("by_status", steps.stored, lambda stored: (stored.status, stored.entity_id))
+        self.by_field = service.index(
+            "by_field", steps.stored, lambda stored: [(*field, stored.entity_id) for field in stored.fields.items()]
+        )
+
+    def entity(self, view: ms.View, entity_id: str) -> Entity:
         """An entity as it is."""
-        return Reader(view, steps, entity_id).now()
+        return Reader(view, self.steps, entity_id).now()
 
-    @service.query
-    def entity_version(view: ms.View, entity_id: str, version: int) -> Entity | None:
+    def entity_version(self, view: ms.View, entity_id: str, version: int) -> Entity | None:
         """An entity as one of its versions; none where that is not kept any more, or not there yet."""
-        return Reader(view, steps, entity_id).at(version)
+        return Reader(view, self.steps, entity_id).at(version)
 
-    @service.query
-    def entity_at(view: ms.View, entity_id: str, time_ms: int) -> Entity | None:
+    def entity_at(self, view: ms.View, entity_id: str, time_ms: int) -> Entity | None:
         """An entity after all changes up to an order time; none where that is not kept any more."""
-        return Reader(view, steps, entity_id).at_time(time_ms, service.rules.history_retention_ms)
+        return Reader(view, self.steps, entity_id).at_time(time_ms, self.rules.history_retention_ms)
 
-    @service.query
-    def list_by_status(view: ms.View, status: str, after: str = "", limit: int = PAGE) -> list[Entity]:
+    def list_by_status(self, view: ms.View, status: str, after: str = "", limit: int = PAGE) -> list[Entity]:
         """Entities of a status in the order of their ids, those behind the id `after`."""
-        return page(view, view.range(by_status, (status, after + "\0" if after else ""), (status + "\0",)), limit)
+        return self._page(
+            view, view.range(self.by_status, (status, after + "\0" if after else ""), (status + "\0",)), limit
+        )
 
-    @service.query
-    def list_by_field(view: ms.View, path: str, value: str, after: str = "", limit: int = PAGE) -> list[Entity]:
+    def list_by_field(self, view: ms.View, path: str, value: str, after: str = "", limit: int = PAGE) -> list[Entity]:
         """ACTIVE entities with a text, number or truth value in a configured field."""
         low = (path, value, after + "\0" if after else "")
-        return page(view, view.range(by_field, low, (path, value + "\0")), limit)
+        return self._page(view, view.range(self.by_field, low, (path, value + "\0")), limit)
 
-    @service.query
-    def changes(view: ms.View, entity_id: str, after: int = 0, limit: int = PAGE) -> list[EntityChanged]:
+    def changes(self, view: ms.View, entity_id: str, after: int = 0, limit: int = PAGE) -> list[EntityChanged]:
         """The changes that are kept, in order, those behind the version `after`."""
-        return ms.first(Reader(view, steps, entity_id).changes(after), limit)
+        return ms.first(Reader(view, self.steps, entity_id).changes(after), limit)
 
-    @service.query
-    def sources(view: ms.View, entity_id: str) -> list[Source]:
+    def sources(self, view: ms.View, entity_id: str) -> list[Source]:
         """Returns which event or command each value of an entity is from."""
-        reader = Reader(view, steps, entity_id)
+        reader = Reader(view, self.steps, entity_id)
         causes = texts.merge_of(reader.text()).causes() if reader.stored.status == "ACTIVE" else ()
         return [Source(path, *(cause_and_time(stamp) if stamp else (None, None))) for path, stamp in causes]
+
+    def _page(self, view: ms.View, listed: Iterator[tuple[str, Stored]], limit: int) -> list[Entity]:
+        return [Reader(view, self.steps, id).now() for id, _ in ms.first(listed, limit)]

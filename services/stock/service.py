@@ -8,9 +8,10 @@ from operator import or_
 from typing import Any, Literal
 
 import moneystate as ms
-from services.stock import queries, records
+from services.stock import records
 from services.stock.config import Config
 from services.stock.ledger import RULES, Pool, Refused, check_texts
+from services.stock.queries import declare_queries
 from services.stock.records import Command, Known, Reservation, ReservationCommand, Reserve, Sku, StockLevel, StockReply
 
 
@@ -36,7 +37,7 @@ class StockService:
         self.ended = service.map("ended", Reservation, ttl_ms=config.reservation_retention_ms)
         self.holds = service.map("holds", records.Hold)
         self.due = service.timer("due", of=self.reservations)
-        queries.declare(service, self.skus, self.reservations, self.ended, self.holds)
+        declare_queries(service, self.skus, self.reservations, self.ended, self.holds)
 
         self.replies = service.output("stock-replies", StockReply, key="pool", timed=True, format=format)
         self.levels = service.output("stock", StockLevel, key=("pool", "sku"), compacted=True, format=format)
