@@ -238,7 +238,7 @@ def functions_of(service: Service[Any]) -> list[FunctionType | MethodType]:
     for table in service.tables.values():
         functions += [table.on_change, *[index.by for index in table.indices]]
     functions += [s.ids for handler in handlers for s in handler.states if isinstance(s, MapAt)]
-    return [found for function in functions if (found := function_in(function)) is not None]
+    return [called for called in map(function_in, functions) if called is not None]
 
 
 def code_of(service: Service[Any]) -> str:

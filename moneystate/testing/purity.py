@@ -192,8 +192,11 @@ class _FunctionCheck(ast.NodeVisitor):
 
     def _check_kept(self, node: ast.AST, target: ast.expr) -> None:
         """Finds what is set in a collection of the module, or in the object of a method."""
-        kept = self._object(target.value) if isinstance(target, (ast.Subscript, ast.Attribute)) else None
-        if isinstance(kept, (dict, list)) if isinstance(target, ast.Subscript) else kept is self.myself is not None:
+        if not isinstance(target, (ast.Subscript, ast.Attribute)):
+            return
+        value = self._object(target.value)
+        is_own = self.myself is not None and value is self.myself
+        if is_own or (isinstance(target, ast.Subscript) and isinstance(value, (dict, list))):
             self._add(node, KEPT)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:

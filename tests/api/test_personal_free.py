@@ -396,11 +396,11 @@ def secret_shops(view: ms.View) -> list[Shop]:
 class Queries:
     """Queries as methods of an object with the handles that they read."""
 
-    def __init__(self, of: ms.Value[Customer]) -> None:
-        self.customer = of
+    def __init__(self, customers: ms.Value[Customer]) -> None:
+        self.customers = customers
 
     def _read(self, view: ms.View, id: str) -> Customer:
-        return view.get(self.customer, id)
+        return view.get(self.customers, id)
 
     def city_of(self, view: ms.View, id: str, most: int = LIMIT) -> str:
         """The beginning of a city."""
