@@ -10,19 +10,18 @@ import json
 import re
 import shlex
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import typer
-from google.protobuf.json_format import MessageToJson
 
 from moneystate.cli import answer_tables, services
 from moneystate.cli import ask_tables as tables
 from moneystate.cli.ask_pages import list_pages, show_answer
 from moneystate.cli.connection import connected
 from moneystate.cli.known_services import KNOWN
-from moneystate.cli.option import Panel, option
-from moneystate.cli.options import AtTime, AtVersion, Count, Json, Limit, SinceTime, SinceVersion
+from moneystate.cli.option import NUMBER, TIME, VERSION, Flags, Panel, flag
+from moneystate.cli.options import AtTime, AtVersion, Json, Limit
 from moneystate.cli.versions import parse_at
 from moneystate.errors import ConfigError, MoneystateError
 from moneystate.runtime.plans import plan_of
@@ -32,8 +31,23 @@ from moneystate.serving.client import Client
 from moneystate.state.v1 import header_pb2, status_pb2
 from moneystate.state.v1 import state_pb2 as s
 
-NUMBER = re.compile(r"-[0-9.]+([eE][+-]?[0-9]+)?")
+NEGATIVE = re.compile(r"-[0-9.]+([eE][+-]?[0-9]+)?")
 VERBS = ("get", "list", "entries", "watch", "explain", "diff", "forget", "schema", "status", "call")
+
+
+@dataclass(frozen=True)
+class QuestionFlags(Flags):
+    at_version: AtVersion = ""
+    at_time: AtTime = ""
+    since: str = flag("", "Changes since this version; by default, watch begins now.", Panel.question, VERSION)
+    since_time: str = flag("", "For diff: changes since this event time, ISO-8601 with its zone.", Panel.question, TIME)
+    low: str = flag(
+        "", "For list INDEX: start at this value; parts of a tuple are separated by commas.", Panel.question, "VALUE"
+    )
+    high: str = flag("", "For list INDEX: stop before this value.", Panel.question, "VALUE")
+    limit: Limit = 100
+    count: int = flag(0, "For watch: end after this many changes; 0: never.", Panel.question, NUMBER, least=0)
+    json: Json = False
 
 
 @dataclass(frozen=True)
@@ -43,13 +57,9 @@ class Question:
     client: Client
     schema: s.GetSchemaResponse
     words: list[str]  # the arguments after the verb or query
+    flags: QuestionFlags
     read_at: header_pb2.At | None
     since: header_pb2.At | None
-    low: str
-    high: str
-    limit: int
-    count: int
-    json: bool
 
 
 def complete_service(incomplete: str) -> list[str]:
@@ -76,46 +86,19 @@ def complete_word(context: typer.Context, incomplete: str) -> list[str]:
 
 def ask(
     client: Client,
-    service: Annotated[
-        str,
-        typer.Argument(
-            metavar="SERVICE",
-            help="The service's name, as served, or as `serve --service` takes it.",
-            autocompletion=complete_service,
-        ),
-    ],
-    question: Annotated[
-        str,
-        typer.Argument(
-            metavar="QUERY|VERB",
-            help=f"A query that the service declares, or {', '.join(VERBS)}.",
-            autocompletion=complete_question,
-        ),
-    ],
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="ARGUMENT", help="Arguments of the query, by place or NAME=VALUE.", autocompletion=complete_word
-        ),
-    ] = None,
-    at_version: AtVersion = "",
-    at_time: AtTime = "",
-    since: SinceVersion = "",
-    since_time: SinceTime = "",
-    low: Annotated[
-        str,
-        option(
-            "low",
-            "For list INDEX: start at this value; parts of a tuple are separated by commas.",
-            Panel.question,
-            "VALUE",
-        ),
-    ] = "",
-    high: Annotated[str, option("high", "For list INDEX: stop before this value.", Panel.question, "VALUE")] = "",
-    limit: Limit = 100,
-    count: Count = 0,
-    json: Json = False,
-) -> None:
+    flags: QuestionFlags,
+    service: Annotated[str, typer.Argument(
+        metavar="SERVICE", help="The service's name, as served, or as `serve --service` takes it.",
+        autocompletion=complete_service,
+    )],
+    question: Annotated[str, typer.Argument(
+        metavar="QUERY|VERB", help=f"A query that the service declares, or {', '.join(VERBS)}.",
+        autocompletion=complete_question,
+    )],
+    words: Annotated[list[str] | None, typer.Argument(
+        metavar="ARGUMENT", help="Arguments of the query, by place or NAME=VALUE.", autocompletion=complete_word
+    )] = None,
+) -> None:  # fmt: skip
     """Ask the query server of a service.
 
     \b
@@ -134,7 +117,7 @@ def ask(
     """
     _check_words([service, question, *(words or [])])
     if question == "status":  # a server that has not caught up answers nothing else
-        _status(client, json)
+        _status(client, flags.json)
         return
     schema = client.call("State.GetSchema", s.GetSchemaRequest())
     expected = _names_of(service)
@@ -143,9 +126,9 @@ def ask(
             f"{client.target.address}: expected the service {' or '.join(expected)}, found {schema.service}.",
             "name the service that is served there.",
         )
-    read_at = parse_at(at_version, at_time)
-    changed_since = parse_at(since, since_time, "--since", "--since-time")
-    asked = Question(client, schema, words or [], read_at, changed_since, low, high, limit, count, json)
+    read_at = parse_at(flags.at_version, flags.at_time)
+    since = parse_at(flags.since, flags.since_time, "--since", "--since-time")
+    asked = Question(client, schema, words or [], flags, read_at, since)
     if question in VERBS and question != "call":
         ANSWERS[question](asked)
         return
@@ -157,7 +140,7 @@ def ask(
 def _check_words(words: list[str]) -> None:
     """Raises ConfigError for a flag that the command does not have. A negative number is an argument."""
     for word in words:
-        if word.startswith("-") and word != "-" and not NUMBER.fullmatch(word):
+        if word.startswith("-") and word != "-" and not NEGATIVE.fullmatch(word):
             raise ConfigError(
                 f"{word}: expected a flag of the command, found another one.",
                 "see moneystate ask --help; write NAME=VALUE for an argument that begins with a hyphen.",
@@ -175,8 +158,7 @@ def _first(question: Question, usage: str) -> tuple[str, Question]:
     """The first word, and the question without it."""
     if not question.words:
         raise ConfigError(f"ask: expected {usage}, found no argument.", "see moneystate ask --help.")
-    rest = {**vars(question), "words": question.words[1:]}
-    return question.words[0], Question(**rest)
+    return question.words[0], replace(question, words=question.words[1:])
 
 
 def _words(question: Question, least: int, most: int, usage: str) -> list[str]:
@@ -198,7 +180,7 @@ def _query(question: Question, name: str) -> None:
     arguments = _arguments(name, json.loads(query.arguments.avro)["fields"], question.words)
     request = s.CallRequest(query=name, arguments=arguments, at=question.read_at)
     answer = question.client.call("State.Call", request)
-    if question.json:
+    if question.flags.json:
         typer.echo(answer.result.json)
     else:
         tables.result(answer)
@@ -237,7 +219,7 @@ def _get(question: Question) -> None:
     key, state, id = _words(question, 1, 3, "get KEY [STATE [ID]]")
     request = s.GetRequest(name=s.RecordName(key=key, state=state, id=id), at=question.read_at)
     answer = question.client.call("State.Get", request)
-    if question.json:
+    if question.flags.json:
         for record in answer.records:
             typer.echo(tables.line(record))
         return
@@ -263,16 +245,14 @@ def _list(question: Question) -> None:
         request.index = name
         if parts:
             request.equals.CopyFrom(_value(parts))
-        for limit, text in (("low", question.low), ("high", question.high)):
+        for limit, text in (("low", question.flags.low), ("high", question.flags.high)):
             if text:
                 getattr(request.range, limit).CopyFrom(_value(text.split(",")))
     else:
         request.state = name
         if parts:
             request.keys.prefix = _words(question, 1, 2, "list STATE [PREFIX]")[1]
-    list_pages(
-        question.client, "State.List", request, "records", question.limit, question.json, tables.records, tables.line
-    )  # fmt: skip
+    _show_pages(question, "State.List", request)
 
 
 def _value(parts: list[str]) -> s.IndexValue:
@@ -286,10 +266,12 @@ def _value(parts: list[str]) -> s.IndexValue:
 def _entries(question: Question) -> None:
     name, key, prefix = _words(question, 2, 3, "entries MAP KEY [PREFIX]")
     request = s.ListEntriesRequest(map=name, key=key, prefix=prefix, at=question.read_at)
-    list_pages(
-        question.client, "State.ListEntries", request, "records", question.limit, question.json, tables.records,
-        tables.line,
-    )  # fmt: skip
+    _show_pages(question, "State.ListEntries", request)
+
+
+def _show_pages(question: Question, call: str, request: Any) -> None:
+    flags = question.flags
+    list_pages(question.client, call, request, "records", flags.limit, flags.json, tables.records, tables.line)
 
 
 def _watch(question: Question) -> None:
@@ -301,13 +283,13 @@ def _watch(question: Question) -> None:
     answers = question.client.stream("State.Watch", s.WatchRequest(key=key, after=after))
     seen = 0
     for answer in answers:
-        if question.json:
+        if question.flags.json:
             for record in answer.changes:
                 typer.echo(tables.line(record))
         else:
             tables.watched(answer.header, answer.changes)
         seen += len(answer.changes)
-        if question.count and seen >= question.count:
+        if question.flags.count and seen >= question.flags.count:
             answers.cancel()
             return
 
@@ -316,7 +298,7 @@ def _explain(question: Question) -> None:
     state, key, id = _words(question, 2, 3, "explain STATE KEY [ID]")
     request = s.ExplainRequest(name=s.RecordName(key=key, state=state, id=id), at=question.read_at)
     answer = question.client.call("State.Explain", request)
-    show_answer(answer, question.json, lambda: tables.explained(answer))
+    show_answer(answer, question.flags.json, lambda: tables.explained(answer))
 
 
 def _diff(question: Question) -> None:
@@ -325,16 +307,14 @@ def _diff(question: Question) -> None:
         raise ConfigError("ask diff: expected --since or --since-time, found neither.", "add --since EPOCH/BATCH.")
     request = s.DiffRequest(to=question.read_at)
     getattr(request, "from").CopyFrom(question.since)
-    list_pages(
-        question.client, "State.Diff", request, "changes", question.limit, question.json, tables.changes,
-        tables.change_line,
-    )  # fmt: skip
+    limit, json = question.flags.limit, question.flags.json
+    list_pages(question.client, "State.Diff", request, "changes", limit, json, tables.changes, tables.change_line)
 
 
 def _forget(question: Question) -> None:
     key, request_id = _words(question, 1, 2, "forget KEY [REQUEST_ID]")
     answer = question.client.call("State.Forget", s.ForgetRequest(key=key, request_id=request_id))
-    show_answer(answer, question.json, lambda: tables.forget(question.schema.service, key, answer))
+    show_answer(answer, question.flags.json, lambda: tables.forget(question.schema.service, key, answer))
 
 
 def _status(client: Client, json: bool) -> None:
@@ -343,10 +323,7 @@ def _status(client: Client, json: bool) -> None:
 
 
 def _schema(question: Question) -> None:
-    if question.json:
-        typer.echo(MessageToJson(question.schema, preserving_proto_field_name=True))
-    else:
-        tables.schema(question.schema)
+    show_answer(question.schema, question.flags.json, lambda: tables.schema(question.schema))
 
 
 ANSWERS = {

@@ -23,7 +23,7 @@ def list_pages(
     limit: int,
     json: bool,
     show: Callable[[Any, list[Any]], None],
-    line: Callable[[Any], str] | None = None,
+    line: Callable[[Any], str],
 ) -> None:
     """Lists page by page up to `limit`, with a progress line if there is more than one page. `line`: an item as
     JSON."""
@@ -35,7 +35,7 @@ def list_pages(
         page = getattr(answer, field)
         if json:
             for item in page:
-                typer.echo((line or json_line)(item))
+                typer.echo(line(item))
         items.extend(page)
         request.page_token = answer.next_page_token
         if not answer.next_page_token or len(items) >= limit:
@@ -54,7 +54,3 @@ def show_answer(answer: Message, json: bool, show: Callable[[], None]) -> None:
         typer.echo(MessageToJson(answer, preserving_proto_field_name=True))
     else:
         show()
-
-
-def json_line(message: Message) -> str:
-    return MessageToJson(message, preserving_proto_field_name=True, indent=None)

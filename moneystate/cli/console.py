@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Final
+from dataclasses import dataclass
+from typing import Final
 
 import typer
 
@@ -14,7 +15,7 @@ from moneystate.cli.durations import parse_ms
 from moneystate.cli.flag_groups import ClusterFlags, SecurityFlags
 from moneystate.cli.known_services import KNOWN
 from moneystate.cli.oidc_flags import OidcFlags
-from moneystate.cli.option import ADDRESS, PATH, PATH_OR_URI, Panel, option, pairs, repeated
+from moneystate.cli.option import ADDRESS, PATH, PATH_OR_URI, Flags, Panel, filled, flag, pairs, repeated_flag
 from moneystate.cli.options import Listen, MaxRequests, SchemaRegistry
 from moneystate.cli.service_config import config_file, service_tables
 from moneystate.console import process
@@ -31,94 +32,66 @@ PROGRAM: Final = (sys.executable, "-m", "moneystate.cli.main")
 SHOW_CHECKPOINT: Final = "--show-checkpoint"
 
 
-def console(
-    context: typer.Context,
-    cluster: ClusterFlags,
-    security_flags: SecurityFlags,
-    oidc_flags: OidcFlags,
-    state: Annotated[
-        list[str] | None,
-        repeated(
-            "state", "The address of a query server, besides those that announce themselves.", Panel.server, ADDRESS
-        ),
-    ] = None,
-    show_service: Annotated[
-        list[str] | None,
-        repeated(
-            "show-service", "A service besides those of this project: its records and pages.", Panel.service, "SERVICE"
-        ),
-    ] = None,
-    show_savepoint: Annotated[
-        list[str] | None,
-        repeated("show-savepoint", "A savepoint that the page Compare offers.", Panel.state, "NAME=FOLDER"),
-    ] = None,
-    show_checkpoint: Annotated[
-        list[str] | None,
-        repeated(
-            "show-checkpoint",
-            "A job's checkpoint: its rules and what the next start changes.",
-            Panel.state,
-            PATH_OR_URI,
-        ),
-    ] = None,
-    show_metrics: Annotated[
-        list[str] | None,
-        repeated(
-            "show-metrics",
-            "The address of metrics (a --metrics-port), besides those that announce themselves.",
-            Panel.server,
-            ADDRESS,
-        ),
-    ] = None,
-    prometheus: Annotated[
-        str, option("prometheus", "URL of a Prometheus server whose alerts are shown.", Panel.server, "URL")
-    ] = "",
-    grafana: Annotated[
-        str, option("grafana", "URL of a dashboard that the page of a service links to.", Panel.server, "URL")
-    ] = "",
-    listen: Listen = "127.0.0.1:8088",
-    schema_registry: SchemaRegistry = "",
-    allow_writes: Annotated[
-        bool, option("allow-writes", "Let readers with the scope state.admin send dead letters again.", Panel.server)
-    ] = False,
-    state_ca: Annotated[
-        str, option("state-ca", "The CA of the query servers' certificates, a PEM file.", Panel.security, PATH)
-    ] = "",
-    max_requests: MaxRequests = 100,
-    timeout: Timeout = "10s",
-) -> None:
+@dataclass(frozen=True)
+class ConsoleFlags(Flags):
+    cluster: ClusterFlags
+    security_flags: SecurityFlags
+    oidc_flags: OidcFlags
+    state: list[str] | None = repeated_flag(
+        "The address of a query server, besides those that announce themselves.", Panel.server, ADDRESS
+    )
+    show_service: list[str] | None = repeated_flag(
+        "A service besides those of this project: its records and pages.", Panel.service, "SERVICE"
+    )
+    show_savepoint: list[str] | None = repeated_flag(
+        "A savepoint that the page Compare offers.", Panel.state, "NAME=FOLDER"
+    )
+    show_checkpoint: list[str] | None = repeated_flag(
+        "A job's checkpoint: its rules and what the next start changes.", Panel.state, PATH_OR_URI
+    )
+    show_metrics: list[str] | None = repeated_flag(
+        "The address of metrics (a --metrics-port), besides those that announce themselves.", Panel.server, ADDRESS
+    )
+    prometheus: str = flag("", "URL of a Prometheus server whose alerts are shown.", Panel.server, "URL")
+    grafana: str = flag("", "URL of a dashboard that the page of a service links to.", Panel.server, "URL")
+    listen: Listen = "127.0.0.1:8088"
+    schema_registry: SchemaRegistry = ""
+    allow_writes: bool = flag(False, "Let readers with the scope state.admin send dead letters again.", Panel.server)
+    state_ca: str = flag("", "The CA of the query servers' certificates, a PEM file.", Panel.security, PATH)
+    max_requests: MaxRequests = 100
+    timeout: Timeout = "10s"
+
+
+def console(context: typer.Context, flags: ConsoleFlags) -> None:
     """Show what services do, in the browser.
 
     The pages show the services whose topics of commits the broker has, their lag and dead letters, records of topics,
     and of each query server the state at any version and the declared queries. The command ends with code 0 after
     SIGTERM or Ctrl-C. See docs/console.md.
     """
-    for address in state or []:
+    for address in flags.state or []:
         addresses.split(address, "--state")
-    for address in show_metrics or []:
+    for address in flags.show_metrics or []:
         addresses.split(address, "--show-metrics")
-    words = _words(context, show_service or [])
-    plan_flags = _plan_flags(context, cluster.bootstrap_servers, cluster.topic_prefix, cluster.settings())
+    words, kafka = _words(context, flags.show_service or []), flags.cluster.settings()
+    plan_flags = _plan_flags(context, flags.cluster.bootstrap_servers, flags.cluster.topic_prefix, kafka)
     process.run(
-        ConsoleOptions(
-            bootstrap_servers=cluster.bootstrap_servers,
-            listen=listen,
-            states=[Target(address, ca=state_ca) for address in state or []],
-            state_ca=state_ca,
-            metrics=show_metrics or [],
-            prometheus=_url(prometheus, "--prometheus") if prometheus else None,
-            grafana=_url(grafana, "--grafana").url if grafana else "",
-            registry_url=schema_registry,
-            topic_prefix=cluster.topic_prefix,
+        filled(
+            ConsoleOptions,
+            flags,
+            states=[Target(address, ca=flags.state_ca) for address in flags.state or []],
+            metrics=flags.show_metrics or [],
+            prometheus=_url(flags.prometheus, "--prometheus") if flags.prometheus else None,
+            grafana=_url(flags.grafana, "--grafana").url if flags.grafana else "",
+            registry_url=flags.schema_registry,
             services={name: reference for name, (_, reference) in words.items()},
-            savepoints=savepoints_of(pairs(show_savepoint or [], "--show-savepoint"), "--show-savepoint"),
-            checkpoints=_checkpoints(show_checkpoint or [], words, plan_flags),
-            allow_writes=allow_writes,
-            max_requests=float(max_requests),
-            timeout_s=parse_ms(timeout, "--timeout", 1) / 1000,
-            kafka_config=cluster.settings(),
-            security=Security(*security_flags.given()),
-            oidc=oidc_flags.client(),
+            savepoints=savepoints_of(pairs(flags.show_savepoint or [], "--show-savepoint"), "--show-savepoint"),
+            checkpoints=_checkpoints(flags.show_checkpoint or [], words, plan_flags),
+            max_requests=float(flags.max_requests),
+            timeout_s=parse_ms(flags.timeout, "--timeout", 1) / 1000,
+            kafka_config=kafka,
+            security=filled(Security, flags, client_ca=flags.security_flags.tls_ca),
+            oidc=flags.oidc_flags.client(),
         )
     )
 

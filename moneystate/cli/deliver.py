@@ -6,13 +6,14 @@ import asyncio
 import signal
 import socket
 import uuid
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from moneystate import log
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.flag_groups import ClusterFlags, MetricsFlags, NewTopicFlags, SecurityFlags
 from moneystate.cli.known_services import KNOWN
-from moneystate.cli.option import NUMBER, PATH, Panel, option, repeated
+from moneystate.cli.option import NUMBER, PATH, Flags, Panel, filled, flag, repeated_flag
 from moneystate.cli.options import CreateTopics, Listen, MaxRequests, audit_target, consumer_group
 from moneystate.deliver.interface.options import InterfaceOptions, Security
 from moneystate.deliver.process import DeliverOptions, made_worker, prepare
@@ -28,47 +29,33 @@ ROUTER = "delivery"  # the service whose deliveries are sent
 _log = log.get_log(__name__)
 
 
-def deliver(
-    cluster: ClusterFlags,
-    new_topics: NewTopicFlags,
-    security_flags: SecurityFlags,
-    metrics_flags: MetricsFlags,
-    group_id: Annotated[str, consumer_group("the topic prefix and deliver")] = "",
-    secrets: Annotated[
-        str, option("secrets", "Folder or file of the secrets that rows of endpoints name.", Panel.security, PATH)
-    ] = "",
-    secrets_key: Annotated[
-        str,
-        option("secrets-key", "File of the key with which the file of --secrets is encrypted.", Panel.security, PATH),
-    ] = "",
-    allow_http: Annotated[bool, option("allow-http", "Let endpoints have URLs without TLS.", Panel.security)] = False,
-    allow_network: Annotated[
-        list[str] | None,
-        repeated(
-            "allow-network",
-            "A network that requests may go to although its addresses are not public.",
-            Panel.security,
-            "CIDR",
-        ),
-    ] = None,
-    max_connections: Annotated[
-        int, option("max-connections", "Connections to endpoints at the same time.", Panel.limits, NUMBER, least=1)
-    ] = 1_000,
-    retry_waits: Annotated[
-        str,
-        option(
-            "retry-waits",
-            "Waits before the second attempt, the third one, and so on; comma-separated.",
-            Panel.limits,
-            "DURATIONS",
-        ),
-    ] = "5s,5m,30m,2h,5h,10h,10h",
-    index: Annotated[str, option("index", "Folder of the index on disk.", Panel.run, PATH, shown="temporary")] = "",
-    create_topics: CreateTopics = True,
-    listen: Listen = "",
-    max_requests: MaxRequests = 100,
-    audit_log: Annotated[str, audit_target("none")] = "",
-) -> None:
+@dataclass(frozen=True)
+class DeliverFlags(Flags):
+    cluster: ClusterFlags
+    new_topics: NewTopicFlags
+    security_flags: SecurityFlags
+    metrics_flags: MetricsFlags
+    group_id: Annotated[str, consumer_group("the topic prefix and deliver")] = ""
+    secrets: str = flag("", "Folder or file of the secrets that rows of endpoints name.", Panel.security, PATH)
+    secrets_key: str = flag("", "File of the key with which the file of --secrets is encrypted.", Panel.security, PATH)
+    allow_http: bool = flag(False, "Let endpoints have URLs without TLS.", Panel.security)
+    allow_network: list[str] | None = repeated_flag(
+        "A network that requests may go to although its addresses are not public.", Panel.security, "CIDR"
+    )
+    max_connections: int = flag(1_000, "Connections to endpoints at the same time.", Panel.limits, NUMBER, least=1)
+    retry_waits: str = flag(
+        "5s,5m,30m,2h,5h,10h,10h",
+        "Waits before the second attempt, the third one, and so on; comma-separated.",
+        Panel.limits, "DURATIONS",
+    )  # fmt: skip
+    index: str = flag("", "Folder of the index on disk.", Panel.run, PATH, shown="temporary")
+    create_topics: CreateTopics = True
+    listen: Listen = ""
+    max_requests: MaxRequests = 100
+    audit_log: Annotated[str, audit_target("none")] = ""
+
+
+def deliver(flags: DeliverFlags) -> None:
     """Send deliveries to the endpoints of customers.
 
     Any number of workers share the partitions. Each message is tried until it has one outcome, also over kills, and
@@ -77,62 +64,49 @@ def deliver(
     Ctrl-C. See docs/delivery.md.
     """
     [router] = KNOWN[ROUTER]
-    options = DeliverOptions(
+    options = filled(
+        DeliverOptions,
+        flags,
         router=router,
-        bootstrap_servers=cluster.bootstrap_servers,
-        group=group_id or f"{cluster.topic_prefix}deliver",
+        group=flags.group_id or f"{flags.cluster.topic_prefix}deliver",
         worker_id=uuid.uuid4().hex,
-        topic_prefix=cluster.topic_prefix,
-        secrets=secrets,
-        secrets_key=secrets_key,
-        allow_http=allow_http,
-        networks=tuple(allow_network or ()),
-        max_connections=max_connections,
-        waits_ms=(0, *(parse_ms(wait, "--retry-waits") for wait in retry_waits.split(","))),
-        index=index,
-        create_topics=create_topics,
-        replication=new_topics.replication(),
-        kafka_config=cluster.settings(),
+        networks=tuple(flags.allow_network or ()),
+        waits_ms=(0, *(parse_ms(wait, "--retry-waits") for wait in flags.retry_waits.split(","))),
+        replication=flags.new_topics.replication(),
+        kafka_config=flags.cluster.settings(),
     )
     options.check()
-    security = Security(*security_flags.given(), audit_log)
-    interface = _interface(options, listen, security, new_topics.topic_partitions, max_requests)
-    check_reachable(cluster.bootstrap_servers, options.kafka_config)
+    interface = _interface(options, flags)
+    check_reachable(options.bootstrap_servers, options.kafka_config)
     prepare(options)
     import uvloop  # not for every command
 
     if interface is None:
-        uvloop.run(_until_signal(options, metrics_flags))
+        uvloop.run(_until_signal(options, flags.metrics_flags))
         return
     from moneystate.deliver.interface.process import Interface  # FastAPI takes long to import
 
-    with bound(listen) as listening, Interface(interface) as opened:
-        uvloop.run(_until_signal(options, metrics_flags, (opened, listening)))
+    with bound(flags.listen) as listening, Interface(interface) as opened:
+        uvloop.run(_until_signal(options, flags.metrics_flags, (opened, listening)))
 
 
-def _interface(
-    options: DeliverOptions, listen: str, security: Security, partitions: int, max_requests: int
-) -> InterfaceOptions | None:
+def _interface(options: DeliverOptions, flags: DeliverFlags) -> InterfaceOptions | None:
     """None: there is none. Raises ConfigError."""
-    if not listen:
+    security = filled(Security, flags, client_ca=flags.security_flags.tls_ca)
+    if not flags.listen:
         if security != Security():
             raise ConfigError("expected --listen as well, as its options are given.", "add --listen HOST:PORT.")
         return None
-    if not options.secrets:
-        raise ConfigError(f"--listen {listen}: expected a store of secrets.", "add --secrets.")
-    made = InterfaceOptions(
+    if not flags.secrets:
+        raise ConfigError(f"--listen {flags.listen}: expected a store of secrets.", "add --secrets.")
+    made = filled(
+        InterfaceOptions,
+        flags,
         router=options.router,
-        bootstrap_servers=options.bootstrap_servers,
-        listen=listen,
-        secrets=options.secrets,
-        secrets_key=options.secrets_key,
-        topic_prefix=options.topic_prefix,
-        allow_http=options.allow_http,
-        create_topics=options.create_topics,
-        table_partitions=partitions,
+        table_partitions=flags.new_topics.topic_partitions,
         replication=options.replication,
         kafka_config=options.kafka_config,
-        max_requests=float(max_requests),
+        max_requests=float(flags.max_requests),
         security=security,
     )
     from moneystate.deliver.interface.process import check  # FastAPI takes long to import

@@ -4,39 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.option import Flags, check_given, pairs
+from moneystate.cli.option import DURATION, NUMBER, PAIR, PATH, Flags, Panel, check_given, flag, pairs, repeated_flag
 from moneystate.cli.options import (
-    BOUND,
-    MAX_FUTURE,
+    MAX_PORT,
     MAX_RECORD_BYTES,
     BootstrapServers,
-    Bound,
     Format,
-    KafkaConfig,
-    KafkaConfigFile,
-    Master,
-    MaxFuture,
     MaxRecordBytes,
-    MetricsHost,
-    MetricsPort,
-    MinInsyncReplicas,
-    ReplicationFactor,
     SchemaRegistry,
     SparkConfig,
     TlsCa,
     TlsCert,
     TlsKey,
-    TokenAudience,
-    TokenFile,
-    TokenIssuer,
-    TokenKey,
-    TopicPartitions,
     TopicPrefix,
-)
-from moneystate.cli.topic_formats import formats
+)  # fmt: skip
 from moneystate.errors import ConfigError
 from moneystate.job.storage import jvm_settings
 from moneystate.kafka import settings
@@ -47,13 +32,19 @@ if TYPE_CHECKING:
 
     from moneystate.monitoring import Check
 
+FORMATS = ("avro", "json", "confluent")
+
 
 @dataclass(frozen=True)
 class KafkaFlags(Flags):
     """Describes how all Kafka clients are set."""
 
-    kafka_config: KafkaConfig = None
-    kafka_config_file: KafkaConfigFile = None
+    kafka_config: list[str] | None = repeated_flag(
+        "A setting of all Kafka clients (librdkafka); secrets as ${env:NAME} or ${file:PATH}.", Panel.kafka, PAIR
+    )
+    kafka_config_file: Path | None = flag(
+        None, "Properties file of such settings; --kafka-config overrides it.", Panel.kafka, PATH
+    )
 
     def settings(self) -> dict[str, str]:
         """Raises ConfigError."""
@@ -83,13 +74,12 @@ class SecurityFlags(Flags):
     tls_cert: TlsCert = ""
     tls_key: TlsKey = ""
     tls_ca: TlsCa = ""
-    token_key: TokenKey = ""
-    token_audience: TokenAudience = ""
-    token_issuer: TokenIssuer = ""
-
-    def given(self) -> tuple[str, str, str, str, str, str]:
-        """The first fields of `moneystate.serving.tls.SecurityFlags`."""
-        return self.tls_cert, self.tls_key, self.tls_ca, self.token_key, self.token_audience, self.token_issuer
+    token_key: str = flag(
+        "", "Checks callers' tokens (JWT): a public key as PEM, or a JWK set. Read again when it changes.",
+        Panel.security, PATH,
+    )  # fmt: skip
+    token_audience: str = flag("", "Tokens must be for this audience.", Panel.security, "NAME")
+    token_issuer: str = flag("", "Tokens must be from this issuer.", Panel.security, "NAME")
 
 
 @dataclass(frozen=True)
@@ -99,15 +89,21 @@ class ClientFlags(Flags):
     tls_ca: TlsCa = ""
     tls_cert: TlsCert = ""
     tls_key: TlsKey = ""
-    token_file: TokenFile = ""
+    token_file: str = flag("", "File with the bearer token to send.", Panel.security, PATH)
 
 
 @dataclass(frozen=True)
 class MetricsFlags(Flags):
     """Describes where Prometheus finds metrics."""
 
-    metrics_port: MetricsPort = 0
-    metrics_host: MetricsHost = "127.0.0.1"
+    metrics_port: int = flag(
+        0, "Port of Prometheus metrics, /livez and /readyz; 0: none.", Panel.metrics, "PORT", least=0, most=MAX_PORT
+    )
+    metrics_host: str = flag(
+        "127.0.0.1",
+        "Address for --metrics-port. Metrics need no token, so with 0.0.0.0 everybody can read them.",
+        Panel.metrics, "HOST",
+    )  # fmt: skip
 
     def expose(self, metrics: Collector, live: Check, ready: Check) -> None:
         """Answers until the process ends, if there is a port. Raises SetupError."""
@@ -132,7 +128,7 @@ class StoreFlags(Flags):
 class SparkFlags(Flags):
     """Describes how Spark is started."""
 
-    master: Master = ""
+    master: str = flag("", "Spark master; default: the one of spark-submit, or local[*].", Panel.spark, "URL")
     spark_config: SparkConfig = None
 
     def configure(self) -> dict[str, str]:
@@ -146,9 +142,13 @@ class SparkFlags(Flags):
 class NewTopicFlags(Flags):
     """Describes how topics are created."""
 
-    topic_partitions: TopicPartitions = 4
-    replication_factor: ReplicationFactor = 0
-    min_insync_replicas: MinInsyncReplicas = 0
+    topic_partitions: int = flag(4, "Partitions of topics that are created.", Panel.topics, NUMBER, least=1)
+    replication_factor: int = flag(
+        0, "Replicas of topics that are created; 0: the broker's default.", Panel.topics, NUMBER, least=0
+    )
+    min_insync_replicas: int = flag(
+        0, "min.insync.replicas of topics that are created; 0: the broker's default.", Panel.topics, NUMBER, least=0
+    )
 
     def replication(self) -> Replication:
         """Raises ConfigError."""
@@ -160,6 +160,35 @@ class NewTopicFlags(Flags):
                 f"give at most {factor}, or raise --replication-factor.",
             )
         return Replication(factor, min_insync)
+
+
+def formats(
+    texts: list[str], registry_url: str, known: list[str], declared: Mapping[str, str] | None = None,
+    decoded: Collection[str] = (),
+) -> dict[str, str]:  # fmt: skip
+    """The formats of the topics `known`, without prefix, as --format gives them. `declared`: formats of topics that no
+    flag names; `decoded`: topics that only functions of the service read. Raises ConfigError."""
+    declared, given = declared or {}, pairs(texts, "--format")
+    for topic in given:
+        if topic in decoded:
+            raise ConfigError(
+                f"--format {topic}={given[topic]}: expected a topic with a format, found one that the service decodes.",
+                "leave the flag out; if the service has a configuration for the topic, change that.",
+            )
+    by_topic = {**declared, **given}
+    for topic, name in by_topic.items():
+        if topic not in known:
+            raise ConfigError(
+                f"--format {topic}={name}: expected a topic of the job, found {topic}.",
+                f"name one of {', '.join(known)}, without --topic-prefix.",
+            )
+        if name not in FORMATS and name != declared.get(topic):
+            raise ConfigError(
+                f"--format {topic}={name}: expected a format, found {name}.", f"give one of {', '.join(FORMATS)}."
+            )
+        if name == "confluent" and not registry_url:
+            raise ConfigError(f"--format {topic}={name}: expected a schema registry.", "add --schema-registry URL.")
+    return by_topic
 
 
 @dataclass(frozen=True)
@@ -180,8 +209,10 @@ class FormatFlags(Flags):
 class RuleFlags(Flags):
     """The rules that every service has."""
 
-    bound: Bound = BOUND
-    max_future: MaxFuture = MAX_FUTURE
+    bound: str = flag("20s", "Out-of-orderness bound of all inputs.", Panel.rules, DURATION)
+    max_future: str = flag(
+        "10m", "A record further ahead of its Kafka timestamp is a dead letter.", Panel.rules, DURATION
+    )
     max_record_bytes: MaxRecordBytes = MAX_RECORD_BYTES
 
     def rules(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -9,7 +10,7 @@ import typer
 from moneystate import log
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.flag_groups import ClusterFlags, FormatFlags, MetricsFlags, NewTopicFlags, SecurityFlags
-from moneystate.cli.option import DURATION, NUMBER, Panel, option
+from moneystate.cli.option import DURATION, NUMBER, Flags, Panel, filled, flag
 from moneystate.cli.options import MAX_RECORD_BYTES, CreateTopics, Grace, Listen, MaxRecordBytes, audit_target
 from moneystate.cli.service_jobs import Services, services_of
 from moneystate.errors import ConfigError
@@ -22,76 +23,40 @@ from moneystate.runtime.reference import service_at
 MIB = 1 << 20
 
 
-def ingest(
-    context: typer.Context,
-    words: Services,
-    cluster: ClusterFlags,
-    security_flags: SecurityFlags,
-    metrics_flags: MetricsFlags,
-    format_flags: FormatFlags,
-    new_topics: NewTopicFlags,
-    listen: Listen = "127.0.0.1:8090",
-    confirm_timeout: Annotated[
-        str,
-        option(
-            "confirm-timeout",
-            "How long Kafka may take to confirm a record; after that the answer is 503.",
-            Panel.server,
-            DURATION,
-        ),
-    ] = "5s",
-    grace: Grace = "10s",
-    pages: Annotated[
-        bool, option("pages", "Describe the requests at /docs and /openapi.json.", Panel.server, shown="on")
-    ] = True,
-    keep_keys: Annotated[
-        str, option("keep-keys", "How long the answer to an Idempotency-Key is kept.", Panel.server, DURATION)
-    ] = "1h",
-    key_partitions: Annotated[
-        int,
-        option(
-            "key-partitions",
-            "Partitions of the topic of idempotency keys, when it is created.",
-            Panel.topics,
-            NUMBER,
-            least=1,
-            most=100,
-        ),
-    ] = 4,
-    max_record_bytes: MaxRecordBytes = MAX_RECORD_BYTES,
-    max_body: Annotated[
-        int, option("max-body", "MiB of a request, also after it is decompressed.", Panel.limits, NUMBER, least=1)
-    ] = 1,
-    max_records: Annotated[int, option("max-records", "Records of a request.", Panel.limits, NUMBER, least=1)] = 10_000,
-    max_open: Annotated[
-        int,
-        option(
-            "max-open", "MiB of the bodies of all open requests. More are answered 503.", Panel.limits, NUMBER, least=1
-        ),
-    ] = 64,
-    max_key_memory: Annotated[
-        int,
-        option(
-            "max-key-memory",
-            "MiB of memory for idempotency keys. More are answered 503.",
-            Panel.limits,
-            NUMBER,
-            least=1,
-        ),
-    ] = 256,
-    max_rate: Annotated[
-        int,
-        option(
-            "max-rate",
-            "Records a second of a caller whose token has no ingest_rate; 0: any number.",
-            Panel.limits,
-            NUMBER,
-            least=0,
-        ),
-    ] = 0,
-    audit_log: Annotated[str, audit_target("none")] = "",
-    create_topics: CreateTopics = True,
-) -> None:
+@dataclass(frozen=True)
+class IngestFlags(Flags):
+    cluster: ClusterFlags
+    security_flags: SecurityFlags
+    metrics_flags: MetricsFlags
+    format_flags: FormatFlags
+    new_topics: NewTopicFlags
+    listen: Listen = "127.0.0.1:8090"
+    confirm_timeout: str = flag(
+        "5s", "How long Kafka may take to confirm a record; after that the answer is 503.", Panel.server, DURATION
+    )
+    grace: Grace = "10s"
+    pages: bool = flag(True, "Describe the requests at /docs and /openapi.json.", Panel.server, shown="on")
+    keep_keys: str = flag("1h", "How long the answer to an Idempotency-Key is kept.", Panel.server, DURATION)
+    key_partitions: int = flag(
+        4, "Partitions of the topic of idempotency keys, when it is created.", Panel.topics, NUMBER, least=1, most=100
+    )
+    max_record_bytes: MaxRecordBytes = MAX_RECORD_BYTES
+    max_body: int = flag(1, "MiB of a request, also after it is decompressed.", Panel.limits, NUMBER, least=1)
+    max_records: int = flag(10_000, "Records of a request.", Panel.limits, NUMBER, least=1)
+    max_open: int = flag(
+        64, "MiB of the bodies of all open requests. More are answered 503.", Panel.limits, NUMBER, least=1
+    )
+    max_key_memory: int = flag(
+        256, "MiB of memory for idempotency keys. More are answered 503.", Panel.limits, NUMBER, least=1
+    )
+    max_rate: int = flag(
+        0, "Records a second of a caller whose token has no ingest_rate; 0: any number.", Panel.limits, NUMBER, least=0
+    )
+    audit_log: Annotated[str, audit_target("none")] = ""
+    create_topics: CreateTopics = True
+
+
+def ingest(context: typer.Context, words: Services, flags: IngestFlags) -> None:
     """Take records over HTTP and write them to Kafka.
 
     The records are those that services declare for their inputs. A record is answered with 202 once all in-sync
@@ -100,31 +65,29 @@ def ingest(
     """
     references = services_of(context, words)
     log.add_fields(service=", ".join([service_at(reference).name for reference in references]))
+    topics = filled(
+        TopicOptions,
+        flags,
+        prefix=flags.cluster.topic_prefix,
+        formats=_formats(references, flags.format_flags),
+        registry_url=flags.format_flags.schema_registry,
+        create=flags.create_topics,
+        partitions=flags.new_topics.topic_partitions,
+        replication=flags.new_topics.replication(),
+    )
     process.run(
-        IngestOptions(
+        filled(
+            IngestOptions,
+            flags,
             services=references,
-            bootstrap_servers=cluster.bootstrap_servers,
-            listen=listen,
-            topics=TopicOptions(
-                prefix=cluster.topic_prefix,
-                formats=_formats(references, format_flags),
-                registry_url=format_flags.schema_registry,
-                create=create_topics,
-                partitions=new_topics.topic_partitions,
-                key_partitions=key_partitions,
-                replication=new_topics.replication(),
-                max_record_bytes=max_record_bytes,
-            ),
-            limits=Limits(max_body * MIB, max_records, max_open * MIB, float(max_rate)),
-            timeout_s=parse_ms(confirm_timeout, "--confirm-timeout", 100) / 1000,
-            keep_ms=parse_ms(keep_keys, "--keep-keys", 1),
-            key_memory_bytes=max_key_memory * MIB,
-            grace_s=parse_ms(grace, "--grace") / 1000,
-            pages=pages,
-            metrics_port=metrics_flags.metrics_port,
-            metrics_host=metrics_flags.metrics_host,
-            kafka_config=cluster.settings(),
-            security=Security(*security_flags.given(), audit_log),
+            topics=topics,
+            limits=Limits(flags.max_body * MIB, flags.max_records, flags.max_open * MIB, float(flags.max_rate)),
+            timeout_s=parse_ms(flags.confirm_timeout, "--confirm-timeout", 100) / 1000,
+            keep_ms=parse_ms(flags.keep_keys, "--keep-keys", 1),
+            key_memory_bytes=flags.max_key_memory * MIB,
+            grace_s=parse_ms(flags.grace, "--grace") / 1000,
+            kafka_config=flags.cluster.settings(),
+            security=filled(Security, flags, client_ca=flags.security_flags.tls_ca),
         )
     )
 

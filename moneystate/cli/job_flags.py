@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
 
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.flag_groups import ClusterFlags, NewTopicFlags, SparkFlags
-from moneystate.cli.option import DURATION, NUMBER, PATH, PATH_OR_URI, TIME, Panel, check_given, option
+from moneystate.cli.option import (
+    DURATION,
+    NUMBER,
+    PATH,
+    PATH_OR_URI,
+    TIME,
+    Flags,
+    Panel,
+    check_given,
+    filled,
+    flag,
+)  # fmt: skip
 from moneystate.cli.options import (
     ApplicationId,
     CheckpointFolder,
@@ -17,7 +28,7 @@ from moneystate.cli.options import (
     SchemaRegistry,
     SourceTasks,
     StartingOffsets,
-)
+)  # fmt: skip
 from moneystate.cli.times import parse_time_ms
 from moneystate.engine.items import MAX_EVENT_TIME, MIN_EVENT_TIME
 from moneystate.errors import CheckpointError, ConfigError
@@ -29,115 +40,77 @@ from moneystate.kafka.starting import EARLIEST
 from moneystate.ports.service import JobSpec, ServiceSpec
 
 
-def job_options(
-    checkpoint: CheckpointFolder,
-    cluster: ClusterFlags,
-    new_topics: NewTopicFlags,
-    spark_flags: SparkFlags,
-    until_caught_up: Annotated[
-        bool, option("until-caught-up", "Read the records that the topics have at the start, then end.", Panel.run)
-    ] = False,
-    drain: Annotated[
-        bool,
-        option(
-            "drain", "At the end of a bounded run, release everything that waits. This ends the checkpoint.", Panel.run
-        ),
-    ] = False,
-    drain_until: Annotated[
-        str,
-        option(
-            "drain-until", "With --drain: run only what is due up to this event time, and all of it.", Panel.run, TIME
-        ),
-    ] = "",
-    idle_timeout: Annotated[
-        str,
-        option(
-            "idle-timeout", "In a live run, a partition without new records for this long is idle.", Panel.run, DURATION
-        ),
-    ] = "30s",
-    broker_skew: Annotated[
-        str,
-        option(
-            "broker-skew",
-            "How far the clocks of the brokers may differ, for inputs in arrival order. Default: 0s with one broker, "
-            "50ms with several.",
-            Panel.run,
-            DURATION,
-        ),
-    ] = "",
-    starting_offsets: StartingOffsets = EARLIEST,
-    application_id: ApplicationId = "",
-    new_epoch: Annotated[
-        bool,
-        option("new-epoch", "Let a new checkpoint take over from the one that wrote the output so far.", Panel.state),
-    ] = False,
-    initial_state: Annotated[
-        str,
-        option(
-            "initial-state", "Folder of the savepoint from which a new checkpoint starts.", Panel.state, PATH_OR_URI
-        ),
-    ] = "",
-    initial_offsets: Annotated[
-        str,
-        option(
-            "initial-offsets",
-            "JSON file {topic: {partition: offset}}: where to continue after a savepoint of other topics.",
-            Panel.state,
-            PATH,
-        ),
-    ] = "",
-    finish_batch: Annotated[
-        bool, option("finish-batch", "Only run the unfinished batch, with the rules of its plan.", Panel.run)
-    ] = False,
-    key_groups: KeyGroups = 64,
-    partitions: Partitions = 4,
-    max_records_per_batch: Annotated[
-        int, option("max-records-per-batch", "Records of one batch at most.", Panel.run, NUMBER, least=1)
-    ] = 200_000,
-    trigger_interval: Annotated[
-        str, option("trigger-interval", "Least time between batch starts; 0s: without a pause.", Panel.run, DURATION)
-    ] = "0s",
-    schema_registry: SchemaRegistry = "",
-    create_topics: CreateTopics = True,
-    source_tasks: SourceTasks = 2,
-    local: Local = False,
-) -> RunOptions:
+@dataclass(frozen=True)
+class JobFlags(Flags):
     """Raises ConfigError for flags that contradict each other."""
-    check_given(checkpoint=checkpoint)
-    _check_together(drain, until_caught_up, drain_until)
-    _check_initial(initial_state, initial_offsets, starting_offsets)
-    _check_local(local, checkpoint, spark_flags.master)
-    spark_config = spark_flags.configure()
-    jvm_settings.log_for(checkpoint)
-    return RunOptions(
-        bootstrap_servers=cluster.bootstrap_servers,
-        checkpoint=checkpoint,
-        topic_prefix=cluster.topic_prefix,
-        application_id=application_id,
-        bounded=until_caught_up or drain,
-        drain=drain,
-        drain_until_ms=_event_time_ms(drain_until, "--drain-until") if drain_until else None,
-        idle_timeout_s=parse_ms(idle_timeout, "--idle-timeout", 1) / 1000,
-        broker_skew_ms=parse_ms(broker_skew, "--broker-skew") if broker_skew else None,
-        starting_offsets=starting_offsets,
-        new_epoch=new_epoch,
-        initial_state=initial_state,
-        initial_offsets=initial_offsets,
-        finish_batch=finish_batch,
-        key_groups=key_groups,
-        partitions=partitions,
-        max_records=max_records_per_batch,
-        trigger_interval_s=parse_ms(trigger_interval, "--trigger-interval") / 1000,
-        registry_url=schema_registry or None,
-        master=spark_flags.master or None,
-        create_topics=create_topics,
-        topic_partitions=new_topics.topic_partitions,
-        replication=new_topics.replication(),
-        kafka_config=cluster.settings(),
-        spark_config=spark_config,
-        source_tasks=source_tasks,
-        local=local,
+
+    checkpoint: CheckpointFolder
+    cluster: ClusterFlags
+    new_topics: NewTopicFlags
+    spark_flags: SparkFlags
+    until_caught_up: bool = flag(False, "Read the records that the topics have at the start, then end.", Panel.run)
+    drain: bool = flag(
+        False, "At the end of a bounded run, release everything that waits. This ends the checkpoint.", Panel.run
     )
+    drain_until: str = flag(
+        "", "With --drain: run only what is due up to this event time, and all of it.", Panel.run, TIME
+    )
+    idle_timeout: str = flag(
+        "30s", "In a live run, a partition without new records for this long is idle.", Panel.run, DURATION
+    )
+    broker_skew: str = flag(
+        "",
+        "How far the clocks of the brokers may differ, for inputs in arrival order. Default: 0s with one broker, "
+        "50ms with several.",
+        Panel.run, DURATION,
+    )  # fmt: skip
+    starting_offsets: StartingOffsets = EARLIEST
+    application_id: ApplicationId = ""
+    new_epoch: bool = flag(
+        False, "Let a new checkpoint take over from the one that wrote the output so far.", Panel.state
+    )
+    initial_state: str = flag(
+        "", "Folder of the savepoint from which a new checkpoint starts.", Panel.state, PATH_OR_URI
+    )
+    initial_offsets: str = flag(
+        "", "JSON file {topic: {partition: offset}}: where to continue after a savepoint of other topics.",
+        Panel.state, PATH,
+    )  # fmt: skip
+    finish_batch: bool = flag(False, "Only run the unfinished batch, with the rules of its plan.", Panel.run)
+    key_groups: KeyGroups = 64
+    partitions: Partitions = 4
+    max_records_per_batch: int = flag(200_000, "Records of one batch at most.", Panel.run, NUMBER, least=1)
+    trigger_interval: str = flag("0s", "Least time between batch starts; 0s: without a pause.", Panel.run, DURATION)
+    schema_registry: SchemaRegistry = ""
+    create_topics: CreateTopics = True
+    source_tasks: SourceTasks = 2
+    local: Local = False
+
+    def __post_init__(self) -> None:
+        check_given(checkpoint=self.checkpoint)
+        _check_together(self.drain, self.until_caught_up, self.drain_until)
+        _check_initial(self.initial_state, self.initial_offsets, self.starting_offsets)
+        _check_local(self.local, self.checkpoint, self.spark_flags.master)
+
+    def options(self) -> RunOptions:
+        """Sets up the JVM of this process, too. Raises ConfigError."""
+        spark_config = self.spark_flags.configure()
+        jvm_settings.log_for(self.checkpoint)
+        return filled(
+            RunOptions,
+            self,
+            bounded=self.until_caught_up or self.drain,
+            drain_until_ms=_event_time_ms(self.drain_until, "--drain-until") if self.drain_until else None,
+            idle_timeout_s=parse_ms(self.idle_timeout, "--idle-timeout", 1) / 1000,
+            broker_skew_ms=parse_ms(self.broker_skew, "--broker-skew") if self.broker_skew else None,
+            max_records=self.max_records_per_batch,
+            trigger_interval_s=parse_ms(self.trigger_interval, "--trigger-interval") / 1000,
+            registry_url=self.schema_registry or None,
+            master=self.spark_flags.master or None,
+            replication=self.new_topics.replication(),
+            kafka_config=self.cluster.settings(),
+            spark_config=spark_config,
+        )
 
 
 def _event_time_ms(text: str, flag: str) -> int:

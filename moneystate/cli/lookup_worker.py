@@ -11,6 +11,7 @@ import tempfile
 import threading
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,7 +22,7 @@ from moneystate.cli import services
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.flag_groups import ClientFlags, ClusterFlags, FormatFlags, MetricsFlags, NewTopicFlags
 from moneystate.cli.lookup_display import LookupDisplay
-from moneystate.cli.option import DURATION, NUMBER, PATH, Panel, check_given, option
+from moneystate.cli.option import DURATION, NUMBER, PATH, Flags, Panel, check_given, filled, flag, option
 from moneystate.cli.options import CreateTopics, Json, Quiet, consumer_group
 from moneystate.engine.processor import InputTopic
 from moneystate.errors import ConfigError, JobError
@@ -45,6 +46,55 @@ SHOW_EVERY_S = 0.5
 END_S = 20.0
 
 
+@dataclass(frozen=True)
+class WorkerFlags(Flags):
+    cluster: ClusterFlags
+    format_flags: FormatFlags
+    new_topics: NewTopicFlags
+    client_flags: ClientFlags
+    metrics_flags: MetricsFlags
+    lookup: str = flag("", "The lookup to work for.", Panel.run, "NAME", shown="the service's only one")
+    group_id: Annotated[str, consumer_group("the topic prefix and NAME-worker")] = ""
+    worker_id: str = flag(
+        "",
+        "A name of this worker alone that it keeps over restarts: what a killed worker left open then ends at its "
+        "restart, not by a timeout.",
+        Panel.run, "NAME", shown="made up",
+    )  # fmt: skip
+    index: str = flag("", "Folder of the index on disk.", Panel.run, PATH, shown="temporary, rebuilt each time")
+    concurrency: int = flag(100, "Calls to the service at the same time.", Panel.http, NUMBER, least=1)
+    call_timeout: str = flag("1s", "Of one call.", Panel.http, DURATION)
+    attempts: int = flag(3, "Calls for a path before its requests are FAILED.", Panel.http, NUMBER, least=1)
+    deadline: str = flag("10s", "Of all calls for a path, and the waits between them.", Panel.http, DURATION)
+    backoff: str = flag("100ms", "Before the second call; then twice as long each time.", Panel.http, DURATION)
+    rate_limit: float = flag(0.0, "Calls a second at most; 0: as many as there are.", Panel.http, NUMBER, least=0)
+    breaker_threshold: int = flag(
+        10, "So many failed calls without a success among them: the service is down.", Panel.http, NUMBER, least=1
+    )
+    create_topics: CreateTopics = True
+    json_output: Json = False
+    quiet: Quiet = False
+
+    def policy(self) -> Policy:
+        """Raises ConfigError."""
+        return filled(
+            Policy,
+            self,
+            timeout_s=parse_ms(self.call_timeout, "--call-timeout", 1) / 1000,
+            deadline_s=parse_ms(self.deadline, "--deadline", 1) / 1000,
+            backoff_s=parse_ms(self.backoff, "--backoff", 1) / 1000,
+        )
+
+    def http_service(self, url: str) -> ServiceConfig:
+        """Raises ConfigError."""
+        files = self.client_flags
+        config = ServiceConfig(
+            url, _path(files.token_file), _path(files.tls_cert), _path(files.tls_key), _path(files.tls_ca)
+        )
+        config.check()
+        return config
+
+
 def lookup_worker(
     context: typer.Context,
     service: Annotated[
@@ -54,58 +104,7 @@ def lookup_worker(
         str,
         option("url", "Where the HTTP service is, such as https://host: the lookup has the path.", Panel.http, "URL"),
     ],
-    cluster: ClusterFlags,
-    format_flags: FormatFlags,
-    new_topics: NewTopicFlags,
-    client_flags: ClientFlags,
-    metrics_flags: MetricsFlags,
-    lookup: Annotated[
-        str, option("lookup", "The lookup to work for.", Panel.run, "NAME", shown="the service's only one")
-    ] = "",
-    group_id: Annotated[str, consumer_group("the topic prefix and NAME-worker")] = "",
-    worker_id: Annotated[
-        str,
-        option(
-            "worker-id",
-            "A name of this worker alone that it keeps over restarts: what a killed worker left open then ends at its "
-            "restart, not by a timeout.",
-            Panel.run,
-            "NAME",
-            shown="made up",
-        ),
-    ] = "",
-    index: Annotated[
-        str, option("index", "Folder of the index on disk.", Panel.run, PATH, shown="temporary, rebuilt each time")
-    ] = "",
-    concurrency: Annotated[
-        int, option("concurrency", "Calls to the service at the same time.", Panel.http, NUMBER, least=1)
-    ] = 100,
-    call_timeout: Annotated[str, option("call-timeout", "Of one call.", Panel.http, DURATION)] = "1s",
-    attempts: Annotated[
-        int, option("attempts", "Calls for a path before its requests are FAILED.", Panel.http, NUMBER, least=1)
-    ] = 3,
-    deadline: Annotated[
-        str, option("deadline", "Of all calls for a path, and the waits between them.", Panel.http, DURATION)
-    ] = "10s",
-    backoff: Annotated[
-        str, option("backoff", "Before the second call; then twice as long each time.", Panel.http, DURATION)
-    ] = "100ms",
-    rate_limit: Annotated[
-        float, option("rate-limit", "Calls a second at most; 0: as many as there are.", Panel.http, NUMBER, least=0)
-    ] = 0.0,
-    breaker_threshold: Annotated[
-        int,
-        option(
-            "breaker-threshold",
-            "So many failed calls without a success among them: the service is down.",
-            Panel.http,
-            NUMBER,
-            least=1,
-        ),
-    ] = 10,
-    create_topics: CreateTopics = True,
-    json_output: Json = False,
-    quiet: Quiet = False,
+    flags: WorkerFlags,
 ) -> None:
     """Answer the requests of a lookup from an HTTP service.
 
@@ -113,58 +112,45 @@ def lookup_worker(
     NOT_FOUND, anything else after all attempts FAILED. While the HTTP service as a whole is down, requests wait.
     """
     check_given(url=url)
-    created_as = new_topics.replication()
+    created_as, prefix = flags.new_topics.replication(), flags.cluster.topic_prefix
     reference = services.chosen(context, service)
-    plan = _lookup_of(reference, lookup)
+    plan = _lookup_of(reference, flags.lookup)
     requests, replies = plan.lookup.requests.topic, plan.lookup.replies.topic
     declared = {one.topic: one.format for one in (plan.lookup.requests, plan.lookup.replies)}
-    by_topic = format_flags.by_topic([requests, replies], declared)
+    by_topic = flags.format_flags.by_topic([requests, replies], declared)
     inputs = [InputTopic(REQUESTS, requests, False, 0), InputTopic(REPLIES, replies, False, 0)]
-    registry = format_flags.schema_registry or None
+    registry = flags.format_flags.schema_registry or None
     read = converters(by_topic, inputs, registry, schemas=reference)
-    policy = Policy(
-        attempts=attempts,
-        timeout_s=parse_ms(call_timeout, "--call-timeout", 1) / 1000,
-        deadline_s=parse_ms(deadline, "--deadline", 1) / 1000,
-        backoff_s=parse_ms(backoff, "--backoff", 1) / 1000,
-        concurrency=concurrency,
-    )
-    http_service = ServiceConfig(
-        base_url=url,
-        bearer_token_file=_path(client_flags.token_file),
-        client_cert=_path(client_flags.tls_cert),
-        client_key=_path(client_flags.tls_key),
-        ca_file=_path(client_flags.tls_ca),
-    )
-    http_service.check()
+    policy, http_service = flags.policy(), flags.http_service(url)
     with tempfile.TemporaryDirectory(prefix="moneystate-lookups-") as scratch:
-        config = WorkerConfig(
+        config = filled(
+            WorkerConfig,
+            flags,
             lookup=plan,
-            bootstrap_servers=cluster.bootstrap_servers,
-            group=group_id or f"{cluster.topic_prefix}{plan.name.replace('_', '-')}-worker",
-            worker_id=worker_id or uuid.uuid4().hex,
-            requests=cluster.topic_prefix + requests,
-            results=cluster.topic_prefix + replies,
-            data=_path(index) or Path(scratch) / "index",
+            group=flags.group_id or f"{prefix}{plan.name.replace('_', '-')}-worker",
+            worker_id=flags.worker_id or uuid.uuid4().hex,
+            requests=prefix + requests,
+            results=prefix + replies,
+            data=_path(flags.index) or Path(scratch) / "index",
             service=http_service,
             policy=policy,
-            extra=cluster.settings(),
-            rate_limit=rate_limit or None,
-            breaker_threshold=breaker_threshold,
+            extra=flags.cluster.settings(),
+            rate_limit=flags.rate_limit or None,
             from_requests=read.get(REQUESTS),
             from_results=read.get(REPLIES),
-            to_results=writers(by_topic, [replies], cluster.topic_prefix, registry, reference).get(0),
+            to_results=writers(by_topic, [replies], prefix, registry, reference).get(0),
         )
+        partitions = flags.new_topics.topic_partitions
         wanted = [
-            TopicSpec(config.requests, new_topics.topic_partitions),
-            TopicSpec(config.results, new_topics.topic_partitions, keep_for_good=True),
-        ]
+            TopicSpec(config.requests, partitions), TopicSpec(config.results, partitions, keep_for_good=True),
+        ]  # fmt: skip
 
         def ensure() -> None:
-            ensure_topics(admin_client(cluster.bootstrap_servers, config.extra), wanted, create_topics, created_as)
+            admin = admin_client(config.bootstrap_servers, config.extra)
+            ensure_topics(admin, wanted, flags.create_topics, created_as)
 
-        totals = _run(config, metrics_flags, ensure, quiet)
-    if json_output:
+        totals = _run(config, flags.metrics_flags, ensure, flags.quiet)
+    if flags.json_output:
         typer.echo(json.dumps(totals))
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-from moneystate.cli.option import PATH, Flags, Panel, option
+from moneystate.cli.option import PATH, Flags, Panel, flag
 from moneystate.console.oidc import CALLBACK, OidcClient
 from moneystate.errors import ConfigError
 
@@ -15,22 +14,11 @@ from moneystate.errors import ConfigError
 class OidcFlags(Flags):
     """Without an issuer, browsers give their tokens by hand."""
 
-    oidc_issuer: Annotated[
-        str, option("oidc-issuer", "URL of the OpenID provider that browsers log in through.", Panel.security, "URL")
-    ] = ""
-    oidc_client: Annotated[
-        str, option("oidc-client", "The console's client id at the provider.", Panel.security, "ID")
-    ] = ""
-    oidc_secret: Annotated[
-        str, option("oidc-secret", "File with the client's secret.", Panel.security, PATH, shown="a public client")
-    ] = ""
-    oidc_redirect: Annotated[
-        str,
-        option("oidc-redirect", f"URL of the console's {CALLBACK}, as the provider knows it.", Panel.security, "URL"),
-    ] = ""
-    oidc_scopes: Annotated[
-        str, option("oidc-scopes", "Scopes to ask the provider for, with spaces between.", Panel.security, "SCOPES")
-    ] = "openid"
+    oidc_issuer: str = flag("", "URL of the OpenID provider that browsers log in through.", Panel.security, "URL")
+    oidc_client: str = flag("", "The console's client id at the provider.", Panel.security, "ID")
+    oidc_secret: str = flag("", "File with the client's secret.", Panel.security, PATH, shown="a public client")
+    oidc_redirect: str = flag("", f"URL of the console's {CALLBACK}, as the provider knows it.", Panel.security, "URL")
+    oidc_scopes: str = flag("openid", "Scopes to ask the provider for, with spaces between.", Panel.security, "SCOPES")
 
     def client(self) -> OidcClient | None:
         """Raises ConfigError."""

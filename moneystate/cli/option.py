@@ -13,8 +13,9 @@ import inspect
 import os
 import re
 from collections.abc import Callable
+from dataclasses import field, fields, is_dataclass
 from enum import StrEnum
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
@@ -26,6 +27,7 @@ T = TypeVar("T")
 Check = Callable[[str, str], object]  # checks a text that is not empty; gets the option's name for the error
 
 PREFIX: Final = "MONEYSTATE_"
+OPTION: Final = "option"  # of a field of `Flags`, in its metadata
 
 # Placeholders of the values that options expect
 DURATION: Final = "DURATION"
@@ -162,13 +164,39 @@ class Flags:
     type has its options, each declared once."""
 
 
+def flag(default: T, help: str, panel: Panel, metavar: str = "", name: str = "", **more: Any) -> T:
+    """A field of `Flags` that is an option. `name`: its name, if it is not the field's. `more`: as `option` takes it.
+    The values of a choice are those of its default's type."""
+    values = "|".join(type(default)) if isinstance(default, StrEnum) else ""
+    return _field(default, lambda field: option(name or field, help, panel, metavar or values, **more))
+
+
+def repeated_flag(help: str, panel: Panel, metavar: str) -> list[str] | None:
+    """A field of `Flags` that is a repeated option."""
+    return _field(None, lambda field: repeated(field, help, panel, metavar))
+
+
+def _field(default: T, declared: Callable[[str], typer.models.OptionInfo]) -> T:
+    made: T = field(default=default, metadata={OPTION: declared})
+    return made
+
+
+def parameters_of(make: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The parameters by name, those of `flag` with their options."""
+    found = dict(inspect.signature(make, eval_str=True).parameters)
+    for f in fields(make) if is_dataclass(make) else ():
+        if OPTION in f.metadata:
+            declared = f.metadata[OPTION](f.name.rstrip("_").replace("_", "-"))
+            found[f.name] = found[f.name].replace(annotation=Annotated[found[f.name].annotation, declared])
+    return found
+
+
 def flagged(command: Callable[..., T], parameter: str, make: Callable[..., Any]) -> Callable[..., T]:
     """Replaces a parameter of a command with the options of `make`, whose result it gets."""
     make = expanded(make)
-    flags = inspect.signature(make, eval_str=True).parameters
-    own = inspect.signature(command, eval_str=True).parameters
+    flags = parameters_of(make)
     shown: list[inspect.Parameter] = []
-    for name, p in own.items():
+    for name, p in parameters_of(command).items():
         shown += flags.values() if name == parameter else [p]
 
     @functools.wraps(command, updated=())  # which may be a class
@@ -188,3 +216,18 @@ def expanded(command: Callable[..., T]) -> Callable[..., T]:
         if isinstance(p.annotation, type) and issubclass(p.annotation, Flags):
             command = flagged(command, name, p.annotation)
     return command
+
+
+def filled(settings: Callable[..., T], *groups: Flags, **more: Any) -> T:
+    """Makes a dataclass of settings. Its fields get the flags of the same names, also those within flags. `more` comes
+    before them."""
+    names = inspect.signature(settings).parameters
+    given = {name: value for flags in groups for name, value in _values(flags).items() if name in names}
+    return settings(**{**given, **more})
+
+
+def _values(flags: Flags) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, value in vars(flags).items():
+        values |= _values(value) if isinstance(value, Flags) else {name: value}
+    return values

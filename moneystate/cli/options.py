@@ -1,4 +1,4 @@
-"""The options that several commands share, each declared once, and the functions that evaluate them."""
+"""The options that several commands share, each declared once."""
 
 from __future__ import annotations
 
@@ -22,12 +22,9 @@ from moneystate.cli.option import (
     choice,
     option,
     repeated,
-)
+)  # fmt: skip
 from moneystate.log import Level
 
-BOUND = "20s"
-MAX_FUTURE = "10m"
-LOOKUP_DEADLINE = "10m"
 MAX_RECORD_BYTES = 128 * 1024
 MIN_RECORD_BYTES = 1024
 MAX_PORT = 65_535
@@ -45,25 +42,11 @@ AnyService = Annotated[str, service_option("none")]
 GivenService = Annotated[str, service_option()]
 ServiceOfState = Annotated[str, service_option("the one of this project that the state names")]
 
-# rules
-
-Bound = Annotated[str, option("bound", "Out-of-orderness bound of all inputs.", Panel.rules, DURATION)]
-MaxFuture = Annotated[
-    str, option("max-future", "A record further ahead of its Kafka timestamp is a dead letter.", Panel.rules, DURATION)
-]
-MaxRecordBytes = Annotated[
-    int,
-    option(
-        "max-record-bytes",
-        "An event with a larger value is a dead letter, and `ingest` refuses it: not every format could hold it.",
-        Panel.rules, NUMBER, least=MIN_RECORD_BYTES,
-    ),
-]  # fmt: skip
-
-LookupDeadline = Annotated[
-    str,
-    option("lookup-deadline", "With --drain: how long to wait for the replies of open lookups.", Panel.run, DURATION),
-]
+MaxRecordBytes = Annotated[int, option(
+    "max-record-bytes",
+    "An event with a larger value is a dead letter, and `ingest` refuses it: not every format could hold it.",
+    Panel.rules, NUMBER, least=MIN_RECORD_BYTES,
+)]  # fmt: skip
 
 # checkpoint and state
 
@@ -74,19 +57,20 @@ ReplicaFolder = Annotated[
     str, option("data", "Folder of the replica; created if it does not exist.", Panel.server, PATH)
 ]
 Savepoint = Annotated[str, option("out", "Folder of the savepoint to make.", Panel.state, PATH_OR_URI)]
-
-ApplicationId = Annotated[
-    str,
-    option(
-        "application-id", "Names transactions, markers and the consumer group.", Panel.state, "NAME",
-        shown="topic prefix and service",
-    ),
-]  # fmt: skip
+ApplicationId = Annotated[str, option(
+    "application-id", "Names transactions, markers and the consumer group.", Panel.state, "NAME",
+    shown="topic prefix and service",
+)]  # fmt: skip
 
 
 def key_groups(shown: str | None = None) -> typer.models.OptionInfo:
     help = "Key groups; fixed for the life of a checkpoint."
     return option("key-groups", help, Panel.state, NUMBER, least=1, shown=shown)
+
+
+def partitions(shown: str | None = None) -> typer.models.OptionInfo:
+    help = "Partitions of the stateful operator; fixed for the life of a checkpoint."
+    return option("partitions", help, Panel.state, NUMBER, least=1, shown=shown)
 
 
 def work(shown: str) -> typer.models.OptionInfo:
@@ -96,46 +80,26 @@ def work(shown: str) -> typer.models.OptionInfo:
 
 KeyGroups = Annotated[int, key_groups()]
 SameKeyGroups = Annotated[int | None, key_groups("as they are")]
-
-
-def partitions(shown: str | None = None) -> typer.models.OptionInfo:
-    help = "Partitions of the stateful operator; fixed for the life of a checkpoint."
-    return option("partitions", help, Panel.state, NUMBER, least=1, shown=shown)
-
-
 Partitions = Annotated[int, partitions()]
 SamePartitions = Annotated[int | None, partitions("as they are")]
 
 # history and input
 
-StartingOffsets = Annotated[
-    str,
-    option(
-        "starting-offsets",
-        "Where a new checkpoint or archive begins: earliest, an ISO-8601 time, or a JSON file of offsets.",
-        Panel.input,
-        "earliest|TIME|PATH",
-    ),
-]
-AsOf = Annotated[
-    str,
-    option(
-        "as-of",
-        "Where the history ends: end, an ISO-8601 time of Kafka timestamps, or a JSON file of offsets.",
-        Panel.input,
-        "end|TIME|PATH",
-    ),
-]
-InitialHighs = Annotated[
-    Path | None,
-    option(
-        "initial-highs",
-        "JSON file {topic: {partition: ms or null}}: highest event times before ranges that do not start at the "
-        "partition's beginning.",
-        Panel.input,
-        PATH,
-    ),
-]
+StartingOffsets = Annotated[str, option(
+    "starting-offsets",
+    "Where a new checkpoint or archive begins: earliest, an ISO-8601 time, or a JSON file of offsets.",
+    Panel.input, "earliest|TIME|PATH",
+)]  # fmt: skip
+AsOf = Annotated[str, option(
+    "as-of", "Where the history ends: end, an ISO-8601 time of Kafka timestamps, or a JSON file of offsets.",
+    Panel.input, "end|TIME|PATH",
+)]  # fmt: skip
+InitialHighs = Annotated[Path | None, option(
+    "initial-highs",
+    "JSON file {topic: {partition: ms or null}}: highest event times before ranges that do not start at the "
+    "partition's beginning.",
+    Panel.input, PATH,
+)]  # fmt: skip
 
 
 def source_tasks(shown: str | None = None) -> typer.models.OptionInfo:
@@ -161,74 +125,27 @@ MaxRequests = Annotated[
     option("max-requests", "Requests a second that one caller may make; 0: any number.", Panel.server, NUMBER, least=0),
 ]
 CreateTopics = Annotated[bool, option("create-topics", "Create topics that are missing.", Panel.topics, shown="on")]
-TopicPartitions = Annotated[
-    int, option("topic-partitions", "Partitions of topics that are created.", Panel.topics, NUMBER, least=1)
-]
-ReplicationFactor = Annotated[
-    int,
-    option(
-        "replication-factor", "Replicas of topics that are created; 0: the broker's default.", Panel.topics, NUMBER,
-        least=0,
-    ),
-]  # fmt: skip
-MinInsyncReplicas = Annotated[
-    int,
-    option(
-        "min-insync-replicas", "min.insync.replicas of topics that are created; 0: the broker's default.",
-        Panel.topics, NUMBER, least=0,
-    ),
-]  # fmt: skip
 
 # Kafka and Spark
 
 BootstrapServers = Annotated[str, option("bootstrap-servers", "Kafka brokers.", Panel.kafka, ADDRESSES)]
-KafkaConfig = Annotated[
-    list[str] | None,
-    repeated(
-        "kafka-config", "A setting of all Kafka clients (librdkafka); secrets as ${env:NAME} or ${file:PATH}.",
-        Panel.kafka, PAIR,
-    ),
-]  # fmt: skip
-KafkaConfigFile = Annotated[
-    Path | None,
-    option("kafka-config-file", "Properties file of such settings; --kafka-config overrides it.", Panel.kafka, PATH),
-]
-Master = Annotated[
-    str, option("master", "Spark master; default: the one of spark-submit, or local[*].", Panel.spark, "URL")
-]
 Local = Annotated[
     bool, option("local", "Run in this process, without Spark: for a laptop, a test or few records.", Panel.run)
 ]
 SparkConfig = Annotated[list[str] | None, repeated("spark-config", "A setting of Spark.", Panel.spark, PAIR)]
 
-# TLS and tokens: the same names for both sides
+# TLS: the same names for both sides
 
-TlsCa = Annotated[
-    str,
-    option(
-        "tls-ca",
-        "PEM file: the authorities that may sign the other side's certificate. With it, queries use TLS, and serve "
-        "requires certificates from callers.",
-        Panel.security,
-        PATH,
-    ),
-]
+TlsCa = Annotated[str, option(
+    "tls-ca",
+    "PEM file: the authorities that may sign the other side's certificate. With it, queries use TLS, and serve "
+    "requires certificates from callers.",
+    Panel.security, PATH,
+)]  # fmt: skip
 TlsCert = Annotated[
     str, option("tls-cert", "PEM file: the certificate to present. Read again when it changes.", Panel.security, PATH)
 ]
 TlsKey = Annotated[str, option("tls-key", "PEM file: the key of --tls-cert.", Panel.security, PATH)]
-TokenKey = Annotated[
-    str,
-    option(
-        "token-key",
-        "Checks callers' tokens (JWT): a public key as PEM, or a JWK set. Read again when it changes.",
-        Panel.security,
-        PATH,
-    ),
-]
-TokenAudience = Annotated[str, option("token-audience", "Tokens must be for this audience.", Panel.security, "NAME")]
-TokenIssuer = Annotated[str, option("token-issuer", "Tokens must be from this issuer.", Panel.security, "NAME")]
-TokenFile = Annotated[str, option("token-file", "File with the bearer token to send.", Panel.security, PATH)]
 
 
 def audit_target(shown: str) -> typer.models.OptionInfo:
@@ -239,74 +156,21 @@ def audit_target(shown: str) -> typer.models.OptionInfo:
 # server
 
 Listen = Annotated[str, option("listen", "Address to listen on; port 0: a free one.", Panel.server, ADDRESS)]
-Announce = Annotated[
-    str,
-    option(
-        "announce",
-        "Address under which the console finds this command; without a port, its own.",
-        Panel.server,
-        "HOST[:PORT]",
-        shown="it is not announced",
-    ),
-]
+Announce = Annotated[str, option(
+    "announce", "Address under which the console finds this command; without a port, its own.", Panel.server,
+    "HOST[:PORT]", shown="it is not announced",
+)]  # fmt: skip
 Grace = Annotated[
     str, option("grace", "How long running calls may take to finish after SIGTERM.", Panel.server, DURATION)
 ]
-
-# metrics
-
-MetricsPort = Annotated[
-    int,
-    option(
-        "metrics-port",
-        "Port of Prometheus metrics, /livez and /readyz; 0: none.",
-        Panel.metrics,
-        "PORT",
-        least=0,
-        most=MAX_PORT,
-    ),
-]
-MetricsHost = Annotated[
-    str,
-    option(
-        "metrics-host", "Address for --metrics-port. Metrics need no token, so with 0.0.0.0 everybody can read them.",
-        Panel.metrics, "HOST",
-    ),
-]  # fmt: skip
-
-# lineage and traces
-
-Openlineage = Annotated[
-    bool,
-    option(
-        "openlineage", "Send events of OpenLineage. OPENLINEAGE_URL or openlineage.yml says where.", Panel.telemetry
-    ),
-]
-OpenlineageInterval = Annotated[
-    str, option("openlineage-interval", "Least time between events of a run that goes on.", Panel.telemetry, DURATION)
-]
-Traces = Annotated[
-    bool,
-    option(
-        "traces",
-        "Send traces of OpenTelemetry over OTLP/HTTP. OTEL_EXPORTER_OTLP_ENDPOINT says where.",
-        Panel.telemetry,
-    ),
-]
+Traces = Annotated[bool, option(
+    "traces", "Send traces of OpenTelemetry over OTLP/HTTP. OTEL_EXPORTER_OTLP_ENDPOINT says where.", Panel.telemetry
+)]  # fmt: skip
 
 # questions
 
 AtVersion = Annotated[str, option("at-version", "As of this version.", Panel.question, VERSION)]
 AtTime = Annotated[str, option("at-time", "As of this event time, ISO-8601 with its zone.", Panel.question, TIME)]
-SinceVersion = Annotated[
-    str, option("since", "Changes since this version; by default, watch begins now.", Panel.question, VERSION)
-]
-SinceTime = Annotated[
-    str, option("since-time", "For diff: changes since this event time, ISO-8601 with its zone.", Panel.question, TIME)
-]
-Count = Annotated[
-    int, option("count", "For watch: end after this many changes; 0: never.", Panel.question, NUMBER, least=0)
-]
 
 
 def error_choice(values: type[StrEnum]) -> typer.models.OptionInfo:

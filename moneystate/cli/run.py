@@ -9,7 +9,7 @@ from moneystate import log
 from moneystate.cli.option import PATH, Panel, flagged, option
 from moneystate.cli.options import Json, Quiet
 from moneystate.cli.service_jobs import Prepared, prepare
-from moneystate.cli.watching import Watching, watching_options
+from moneystate.cli.watching import Watching
 from moneystate.spark.jvm_start import begin_run
 
 
@@ -43,4 +43,4 @@ def run_services(
     run_prepared(prepared, watching, own, approved, json_output, quiet)
 
 
-run = flagged(flagged(run_services, "prepared", prepare), "watching", watching_options)
+run = flagged(run_services, "prepared", prepare)

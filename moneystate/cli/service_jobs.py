@@ -12,15 +12,14 @@ import typer
 from moneystate.api.rules import plain
 from moneystate.cli import services
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.flag_groups import RuleFlags
-from moneystate.cli.job_flags import job_options, planned_job
+from moneystate.cli.flag_groups import RuleFlags, formats
+from moneystate.cli.job_flags import JobFlags, planned_job
 from moneystate.cli.known_services import KNOWN
-from moneystate.cli.option import flagged
-from moneystate.cli.options import LOOKUP_DEADLINE, Format, LookupDeadline, error_choice
+from moneystate.cli.option import DURATION, Panel, option
+from moneystate.cli.options import Format, error_choice
 from moneystate.cli.remembered import Before, before, left_out, with_settings
 from moneystate.cli.rule_flags import parted, rules_by_service
 from moneystate.cli.service_config import check_used, service_tables
-from moneystate.cli.topic_formats import formats
 from moneystate.errors import ConfigError, MoneystateError
 from moneystate.job.checkpoint import Checkpoint
 from moneystate.job.run_options import RunOptions
@@ -47,7 +46,6 @@ Services = Annotated[
     list[str],
     typer.Argument(metavar="SERVICE", help="Services: short names, or MODULE:NAME with a module or its file."),
 ]
-OnErrorFlag = Annotated[OnError, error_choice(OnError)]
 
 
 class Prepared(NamedTuple):
@@ -58,16 +56,22 @@ class Prepared(NamedTuple):
     stay: Mapping[str, tuple[Any, Any]] = {}  # rules as in the checkpoint, and what the service declares instead
 
 
-def prepare_services(
+def prepare(
     context: typer.Context,
     words: Services,
-    options: RunOptions,
+    job_flags: JobFlags,
     rule_flags: RuleFlags,
-    on_error: OnErrorFlag = OnError.fail,
+    on_error: Annotated[OnError, error_choice(OnError)] = OnError.fail,
     format: Format = None,
-    lookup_deadline: LookupDeadline = LOOKUP_DEADLINE,
+    lookup_deadline: Annotated[
+        str,
+        option(
+            "lookup-deadline", "With --drain: how long to wait for the replies of open lookups.", Panel.run, DURATION
+        ),
+    ] = "10m",
 ) -> list[Prepared]:
     """The jobs that the flags of `run` describe. Raises ConfigError."""
+    options = job_flags.options()
     given = parted(words)
     paths = services_of(context, given.services)
     _check_several(paths, options)
@@ -92,9 +96,6 @@ def prepare_services(
         )
         for path, given, one, was in zip(named, given_rules, own, earlier, strict=True)
     ]
-
-
-prepare = flagged(prepare_services, "options", job_options)
 
 
 def services_of(context: typer.Context, words: list[str]) -> list[str]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.flag_groups import MetricsFlags
-from moneystate.cli.option import DURATION, Panel, option
-from moneystate.cli.options import Announce, Openlineage, OpenlineageInterval, Traces
+from moneystate.cli.option import DURATION, Flags, Panel, flag
+from moneystate.cli.options import Announce, Traces
 from moneystate.errors import ConfigError
 from moneystate.serving import addresses
 
@@ -23,13 +24,28 @@ if TYPE_CHECKING:
 ANNOUNCE = "--announce"
 
 
-class Watching(NamedTuple):
+@dataclass(frozen=True)
+class Watching(Flags):
+    """Raises ConfigError if metrics that are announced have no port."""
+
     metrics: MetricsFlags
-    stalled_after_s: float
-    openlineage: bool
-    openlineage_interval_s: float
-    traces: bool
-    announced: str  # HOST or HOST:PORT under which others find the metrics; empty: they are not announced
+    stalled_after: str = flag(
+        "5m",
+        "Not ready if the watermark stands for this long although records arrive, or a batch takes longer.",
+        Panel.metrics, DURATION,
+    )  # fmt: skip
+    openlineage: bool = flag(
+        False, "Send events of OpenLineage. OPENLINEAGE_URL or openlineage.yml says where.", Panel.telemetry
+    )
+    openlineage_interval: str = flag(
+        "1m", "Least time between events of a run that goes on.", Panel.telemetry, DURATION
+    )
+    traces: Traces = False
+    announce: Announce = ""
+
+    def __post_init__(self) -> None:
+        if self.announce:
+            _check_announced(self.announce, self.metrics.metrics_port)
 
     @contextmanager
     def over(self, jobs: Sequence[BaseJob]) -> Iterator[None]:
@@ -40,7 +56,7 @@ class Watching(NamedTuple):
             if self.traces:
                 self._send_traces(jobs, at_end)
             self._expose(jobs)
-            if self.announced:
+            if self.announce:
                 at_end.enter_context(self._announcer(jobs))
             yield
 
@@ -51,14 +67,14 @@ class Watching(NamedTuple):
 
         for job in jobs:
             job.on_trigger.append(job.metrics.trigger)
-            job.health.stalled_after_s = self.stalled_after_s
+            job.health.stalled_after_s = parse_ms(self.stalled_after, "--stalled-after") / 1000
         live, ready = all_of([job.health.live for job in jobs]), all_of([job.health.ready for job in jobs])
         self.metrics.expose(Labelled({job.spec.name: job.metrics for job in jobs}), live, ready)
 
     def _announcer(self, jobs: Sequence[BaseJob]) -> Announcer:
         from moneystate.kafka.announcements import METRICS, Announcement, Announcer
 
-        address = addresses.of_metrics(self.announced, self.metrics.metrics_host, self.metrics.metrics_port, ANNOUNCE)
+        address = addresses.of_metrics(self.announce, self.metrics.metrics_host, self.metrics.metrics_port, ANNOUNCE)
         services, options = ",".join(job.spec.name for job in jobs), jobs[0].options
         its = Announcement(address, METRICS, services, socket.gethostname(), False)
         return Announcer(options.bootstrap_servers, options.kafka_config, options.topic_prefix, [its])
@@ -68,10 +84,11 @@ class Watching(NamedTuple):
         from moneystate.job.lineage_events import LineageEvents, datasets_of
         from moneystate.telemetry.run_events import Client, RunEvents
 
+        interval_s = parse_ms(self.openlineage_interval, "--openlineage-interval") / 1000
         for job in jobs:
             client = Client(_count(job.metrics.lineage_events))
             at_end.callback(client.close)
-            events = RunEvents(datasets_of(job.spec, job.options), client, self.openlineage_interval_s)
+            events = RunEvents(datasets_of(job.spec, job.options), client, interval_s)
             job.observers.append(LineageEvents(job.spec, job.options, events))
 
     def _send_traces(self, jobs: Sequence[BaseJob], at_end: ExitStack) -> None:
@@ -89,34 +106,6 @@ class Watching(NamedTuple):
 
 def _count(counter: Counter) -> Callable[[int, str], None]:
     return lambda number, result: counter.labels(result).inc(number)
-
-
-def watching_options(
-    metrics_flags: MetricsFlags,
-    stalled_after: Annotated[
-        str,
-        option(
-            "stalled-after",
-            "Not ready if the watermark stands for this long although records arrive, or a batch takes longer.",
-            Panel.metrics,
-            DURATION,
-        ),
-    ] = "5m",
-    openlineage: Openlineage = False,
-    openlineage_interval: OpenlineageInterval = "1m",
-    traces: Traces = False,
-    announce: Announce = "",
-) -> Watching:
-    if announce:
-        _check_announced(announce, metrics_flags.metrics_port)
-    return Watching(
-        metrics_flags,
-        parse_ms(stalled_after, "--stalled-after") / 1000,
-        openlineage,
-        parse_ms(openlineage_interval, "--openlineage-interval") / 1000,
-        traces,
-        announce,
-    )
 
 
 def _check_announced(announce: str, metrics_port: int) -> None:

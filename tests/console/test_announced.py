@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from moneystate.cli.flag_groups import MetricsFlags
-from moneystate.cli.watching import watching_options
+from moneystate.cli.watching import Watching
 from moneystate.console.announced import NO_ADDRESS, NO_CA, NOT_ENCRYPTED, OTHER_MACHINE, Announced, Rules
 from moneystate.devbroker import DevBroker
 from moneystate.errors import ConfigError
@@ -73,10 +73,10 @@ def test_metrics_are_announced_where_others_reach_them() -> None:
 
 
 def test_a_job_announces_itself_only_with_metrics() -> None:
-    assert watching_options(MetricsFlags(9100), announce="10.0.0.7").announced == "10.0.0.7"
+    assert Watching(MetricsFlags(9100), announce="10.0.0.7").announce == "10.0.0.7"
     for port, text in ((0, "10.0.0.7"), (9100, "0.0.0.0")):
         with pytest.raises(ConfigError, match="--announce"):
-            watching_options(MetricsFlags(port), announce=text)
+            Watching(MetricsFlags(port), announce=text)
 
 
 def test_an_announced_address_has_the_port_that_is_listened_on() -> None:

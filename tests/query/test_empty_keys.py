@@ -144,10 +144,11 @@ def test_a_watch_of_the_empty_key_is_not_one_of_all(served: Served) -> None:
 
 def test_calls_and_the_command_line(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
     client: Any = served
+    flags = asking.QuestionFlags(json=True)
     for words in (["of_key", "", ""], ["of_key", "key=", "id="], ["call", "of_key", "", ""]):
-        asking.ask(client, "empties", words[0], words[1:], json=True)
+        asking.ask(client, flags, "empties", words[0], words[1:])
     for verb, *more in (["get", "", "counts", ""], ["list", "by_text", ""], ["entries", "counts", ""]):
-        asking.ask(client, "empties", verb, more, json=True)
+        asking.ask(client, flags, "empties", verb, more)
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert lines[:3] == [1, 1, 1]
     assert {line["key"] for line in lines[3:]} == {"", "a"}

@@ -67,7 +67,7 @@ def served() -> Iterator[Served]:
 
 def asked(served: Served, capsys: pytest.CaptureFixture[str], *words: str, **flags: Any) -> str:
     question, *arguments = words
-    asking.ask(served, "book", question, arguments, **flags)  # type: ignore[arg-type]
+    asking.ask(served, asking.QuestionFlags(**flags), "book", question, arguments)  # type: ignore[arg-type]
     return capsys.readouterr().out
 
 
