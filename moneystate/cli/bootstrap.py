@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,7 @@ from moneystate.bootstrap.job import Bootstrap, Prepared
 from moneystate.bootstrap.options import BootstrapOptions
 from moneystate.cli import facts_view, services
 from moneystate.cli.flag_groups import FormatFlags, KafkaFlags, RuleFlags, SparkFlags
-from moneystate.cli.option import PATH, PATH_OR_URI, Panel, option, repeated
+from moneystate.cli.option import PATH, PATH_OR_URI, Flags, Panel, filled, flag, repeated
 from moneystate.cli.options import (
     AsOf,
     BootstrapServers,
@@ -29,8 +30,8 @@ from moneystate.cli.options import (
     Savepoint,
     SourceTasksOrCores,
     TopicPrefix,
-    work,
-)
+    work_folder,
+)  # fmt: skip
 from moneystate.cli.review import check_review, review
 from moneystate.cli.rule_flags import rules_given
 from moneystate.cli.work_progress import WorkProgress
@@ -42,68 +43,65 @@ from moneystate.runtime.job import plain_service
 from state_tools.export import open_checkpoint
 
 
+@dataclass(frozen=True)
+class BootstrapFlags(Flags):
+    out: Savepoint
+    service: GivenService
+    kafka_flags: KafkaFlags
+    format_flags: FormatFlags
+    rule_flags: RuleFlags
+    spark_flags: SparkFlags
+    as_of: AsOf = "end"
+    with_output: bool = flag(
+        False, "Keep the output up to the cut; a job that starts from the savepoint writes it.", Panel.state
+    )
+    review_first: bool = flag(
+        False, "Show a summary of the state, and ask before making the savepoint.", Panel.run, name="review"
+    )
+    compare_with: str = flag(
+        "", "With --review: checkpoint of a stopped job, or savepoint, to compare with.", Panel.run, PATH
+    )
+    yes: bool = flag(False, "With --review: do not ask.", Panel.run)
+    work: Annotated[Path | None, work_folder("beside --out")] = None
+    initial_highs: InitialHighs = None
+    like: str = flag(
+        "",
+        "Checkpoint of a job: follow the watermarks that it recorded where idle partitions or the broker's clock "
+        "decided.",
+        Panel.input, PATH_OR_URI,
+    )  # fmt: skip
+    bootstrap_servers: BootstrapServers = ""
+    topic_prefix: TopicPrefix = ""
+    key_groups: KeyGroups = 64
+    partitions: Partitions = 4
+    max_records_per_chunk: MaxRecordsPerChunk = 200_000
+    source_tasks: SourceTasksOrCores = None
+    local: Local = False
+    json_output: Json = False
+    quiet: Quiet = False
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError."""
+        if (self.compare_with or self.yes) and not self.review_first:
+            raise ConfigError("--compare-with, --yes: expected --review as well.", "add --review.")
+        if self.review_first:
+            check_review(self.compare_with, self.yes)
+
+
 def bootstrap(
     context: typer.Context,
     source: Annotated[
         list[str],
         repeated(
-            "from",
-            "kafka, or the folder of an archive; Kafka continues where the archives end.",
-            Panel.input,
+            "from", "kafka, or the folder of an archive; Kafka continues where the archives end.", Panel.input,
             "kafka|PATH|URI",
         ),
     ],
-    out: Savepoint,
-    service: GivenService,
-    kafka_flags: KafkaFlags,
-    format_flags: FormatFlags,
-    rule_flags: RuleFlags,
-    spark_flags: SparkFlags,
+    flags: BootstrapFlags,
     words: Annotated[
         list[str] | None, typer.Argument(metavar="RULE", help="Rules of the service, such as --wait 30m.")
     ] = None,
-    as_of: AsOf = "end",
-    with_output: Annotated[
-        bool,
-        option(
-            "with-output", "Keep the output up to the cut; a job that starts from the savepoint writes it.", Panel.state
-        ),
-    ] = False,
-    review_first: Annotated[
-        bool, option("review", "Show a summary of the state, and ask before making the savepoint.", Panel.run)
-    ] = False,
-    compare_with: Annotated[
-        str,
-        option(
-            "compare-with",
-            "With --review: checkpoint of a stopped job, or savepoint, to compare with.",
-            Panel.run,
-            PATH,
-        ),
-    ] = "",
-    yes: Annotated[bool, option("yes", "With --review: do not ask.", Panel.run)] = False,
-    work_folder: Annotated[Path | None, work("beside --out")] = None,
-    initial_highs: InitialHighs = None,
-    like: Annotated[
-        str,
-        option(
-            "like",
-            "Checkpoint of a job: follow the watermarks that it recorded where idle partitions or the broker's clock "
-            "decided.",
-            Panel.input,
-            PATH_OR_URI,
-        ),
-    ] = "",
-    bootstrap_servers: BootstrapServers = "",
-    topic_prefix: TopicPrefix = "",
-    key_groups: KeyGroups = 64,
-    partitions: Partitions = 4,
-    max_records_per_chunk: MaxRecordsPerChunk = 200_000,
-    source_tasks: SourceTasksOrCores = None,
-    local: Local = False,
-    json_output: Json = False,
-    quiet: Quiet = False,
-) -> None:
+) -> None:  # fmt: skip
     """Make a savepoint from history.
 
     It has the state that a live job would have.
@@ -112,46 +110,35 @@ def bootstrap(
     Finished work is kept beside --out (or in --work) until the end, so the same command resumes a run that was
     stopped. The default of --source-tasks is one for each core.
     """
-    if (compare_with or yes) and not review_first:
-        raise ConfigError("--compare-with, --yes: expected --review as well.", "add --review.")
-    if review_first:
-        check_review(compare_with, yes)
-    reference = services.chosen(context, service)
+    out = flags.out
+    reference = services.chosen(context, flags.service)
     spec = plain_service(reference)
-    job = spec.job({**rule_flags.rules(), **rules_given(reference, words or [])})
-    spark_config = spark_flags.configure()
-    if work_folder is None and not is_local(out):
+    job = spec.job({**flags.rule_flags.rules(), **rules_given(reference, words or [])})
+    spark_config = flags.spark_flags.configure()
+    if flags.work is None and not is_local(out):
         raise ConfigError(f"--out {out}: expected --work as well.", "give a folder of this machine for finished work.")
-    with new_savepoint(out, work_folder) as path:
-        options = BootstrapOptions(
+    with new_savepoint(out, flags.work) as path:
+        options = filled(
+            BootstrapOptions,
+            flags,
             sources=source,
             out=path,
-            work=work_folder,
-            as_of=as_of,
-            initial_highs=initial_highs,
-            reached=_reached(like, job.name) if like else (),
-            with_output=with_output,
-            bootstrap_servers=bootstrap_servers,
-            topic_prefix=topic_prefix,
-            key_groups=key_groups,
-            partitions=partitions,
-            max_records_per_chunk=max_records_per_chunk,
-            source_tasks=source_tasks or 0,
-            formats=format_flags.by_topic(spec.formatted, spec.formats, spec.decoded),
-            registry_url=format_flags.schema_registry or None,
-            local=local,
-            master=spark_flags.master or None,
-            kafka_config=kafka_flags.settings(),
+            reached=_reached(flags.like, job.name) if flags.like else (),
+            source_tasks=flags.source_tasks or 0,
+            formats=flags.format_flags.by_topic(spec.formatted, spec.formats, spec.decoded),
+            registry_url=flags.format_flags.schema_registry or None,
+            master=flags.spark_flags.master or None,
+            kafka_config=flags.kafka_flags.settings(),
             spark_config=spark_config,
         )
-        with WorkProgress(quiet) as progress:
+        with WorkProgress(flags.quiet) as progress:
             run = Bootstrap(job, options, lambda p: progress.show(p.phase, p.done, p.total))
             prepared = run.prepare()
-        if review_first and not review(spec.state, prepared, compare_with, yes):
+        if flags.review_first and not review(spec.state, prepared, flags.compare_with, flags.yes):
             typer.echo(f"{out} was not made; the same command resumes from {options.work_folder}.", err=True)
             raise typer.Exit(1)
         run.publish()
-    _tell(prepared, out, json_output, quiet)
+    _tell(prepared, out, flags.json_output, flags.quiet)
 
 
 def _reached(folder: str, job: str) -> list[Reached]:

@@ -11,10 +11,9 @@ import typer
 from rich.console import Console
 
 from moneystate.cli import checkpoint_served, checkpoint_view, facts_view
-from moneystate.cli.command import add
-from moneystate.cli.connection import Connect, connecting
+from moneystate.cli.connection import Connect
 from moneystate.cli.flag_groups import KafkaFlags, StoreFlags
-from moneystate.cli.option import flagged
+from moneystate.cli.option import Flags
 from moneystate.cli.options import (
     AtTime,
     AtVersion,
@@ -25,7 +24,7 @@ from moneystate.cli.options import (
     Quiet,
     SameKeyGroups,
     ServiceOfState,
-)
+)  # fmt: skip
 from moneystate.cli.options import Savepoint as SavepointFolder
 from moneystate.cli.savepoint_progress import PHASE, counting
 from moneystate.cli.state_owner import check_same, service_of
@@ -56,7 +55,7 @@ Place = Annotated[
 
 
 @dataclass(frozen=True)
-class StateFlags:
+class StateFlags(Flags):
     """The flags of commands that take a state from a folder or from a server."""
 
     store_flags: StoreFlags
@@ -65,13 +64,6 @@ class StateFlags:
     service: ServiceOfState = ""
     json_output: Json = False
     quiet: Quiet = False
-
-
-def register(app: typer.Typer) -> None:
-    add(app, export_state, "export")
-    add(app, show, "show")
-    add(app, connecting(flagged(fingerprint, "flags", StateFlags)), "fingerprint")
-    add(app, connecting(flagged(compare_states, "flags", StateFlags)), "compare")
 
 
 def export_state(

@@ -11,17 +11,16 @@ import json
 import signal
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from moneystate.cli.checkpoint_schemas import count_state
-from moneystate.cli.command import add
 from moneystate.cli.flag_groups import KafkaFlags, SparkFlags
 from moneystate.cli.job_kinds import kind_of
-from moneystate.cli.option import NUMBER, Panel, check_given, flagged, option
+from moneystate.cli.option import NUMBER, Flags, Panel, check_given, filled, flag
 from moneystate.cli.options import BootstrapServers, CheckpointFolder, Json, ServiceOfState
 from moneystate.cli.state_owner import service_of
 from moneystate.cli.tables import print_table
@@ -38,51 +37,39 @@ from state_tools.export import FINISH_FIRST
 
 TITLE = "upgrade"
 
-Batches = Annotated[
-    int,
-    option(
-        "batches", "Number of batches of the whole run; each rewrites a share of the key groups.", Panel.run,
-        NUMBER, least=1,
-    ),
-]  # fmt: skip
-DryRun = Annotated[bool, option("dry-run", "Only count the entries by version; needs no broker.", Panel.run)]
-
 
 @dataclass(frozen=True)
-class RewriteFlags:
-    """The flags of the command."""
-
+class RewriteFlags(Flags):
+    checkpoint: CheckpointFolder
     kafka_flags: KafkaFlags
     spark_flags: SparkFlags
     bootstrap_servers: BootstrapServers = ""
-    batches: Batches = 16
-    dry_run: DryRun = False
+    batches: int = flag(
+        16, "Number of batches of the whole run; each rewrites a share of the key groups.", Panel.run, NUMBER, least=1
+    )
+    dry_run: bool = flag(False, "Only count the entries by version; needs no broker.", Panel.run)
     service: ServiceOfState = ""
     json_output: Json = False
 
 
-def register(app: typer.Typer) -> None:
-    add(app, flagged(upgrade, "flags", RewriteFlags), "upgrade")
-
-
-def upgrade(checkpoint: CheckpointFolder, flags: RewriteFlags) -> None:
+def upgrade(flags: RewriteFlags) -> None:
     """Rewrite all state in the current state version.
 
     The job must not run at the same time.
     """
-    existing = _existing(checkpoint, flags)
+    existing = _existing(flags)
     if flags.dry_run:
         _show_counts(existing, flags.service, flags.json_output)
     else:
         _run(existing, flags.service, _options(existing, flags), flags.json_output)
 
 
-def _existing(folder: str, flags: RewriteFlags) -> Checkpoint:
+def _existing(flags: RewriteFlags) -> Checkpoint:
     flags.spark_flags.configure()
-    existing = Checkpoint(folder)
+    existing = Checkpoint(flags.checkpoint)
     if existing.is_new() or existing.last_committed() < 0:
         raise CheckpointError(
-            f"{folder}: expected a checkpoint with at least one batch, found none.", "check the path."
+            f"{flags.checkpoint}: expected a checkpoint with at least one batch, found none.", "check the path."
         )
     existing.check_version()
     return existing
@@ -102,20 +89,19 @@ def _options(existing: Checkpoint, flags: RewriteFlags) -> RunOptions:
     kafka_config = flags.kafka_flags.settings()
     check_given(bootstrap_servers=flags.bootstrap_servers)
     settings = existing.settings()
-    return RunOptions(
-        bootstrap_servers=flags.bootstrap_servers,
+    kept = {name: settings[name] for name in ("topic_prefix", "application_id", "key_groups", "partitions")}
+    return filled(
+        RunOptions,
+        flags,
         checkpoint=existing.root,
-        topic_prefix=settings["topic_prefix"],
-        application_id=settings["application_id"],
         bounded=True,
-        key_groups=settings["key_groups"],
-        partitions=settings["partitions"],
         master=flags.spark_flags.master or None,
         create_topics=False,
         kafka_config=kafka_config,
         spark_config=flags.spark_flags.configure(),
         rewrite=(min(flags.batches, settings["key_groups"]), STATE_VERSION),
         local=bool(settings.get("local")),
+        **kept,
     )
 
 

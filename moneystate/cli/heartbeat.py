@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from confluent_kafka import Producer
 
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.flag_groups import ClusterFlags
-from moneystate.cli.option import DURATION, Panel, choice, option
+from moneystate.cli.option import DURATION, Flags, Panel, flag, option
 from moneystate.cli.options import Quiet
 from moneystate.errors import BrokerError, ConfigError
 from moneystate.kafka.client import admin_client, base_config, check_reachable, new_client
@@ -31,7 +32,8 @@ class HeartbeatFormat(StrEnum):
     json = "json"
 
 
-def heartbeat(
+@dataclass(frozen=True)
+class HeartbeatFlags(Flags):
     topics: Annotated[
         str,
         option(
@@ -40,51 +42,42 @@ def heartbeat(
             Panel.topics,
             "TOPIC,...",
         ),
-    ],
-    cluster: ClusterFlags,
-    after: Annotated[
-        str, option("after", "A partition without a record for this long gets a heartbeat.", Panel.run, DURATION)
-    ] = "5s",
-    allowance: Annotated[
-        str,
-        option(
-            "allowance",
-            "How late producers may write: a heartbeat's time is this far behind the wall clock.",
-            Panel.run,
-            DURATION,
-        ),
-    ] = "5s",
-    format: Annotated[
-        HeartbeatFormat, choice("heartbeat-format", "Format of the topics.", Panel.topics, HeartbeatFormat)
-    ] = HeartbeatFormat.avro,
-    quiet: Quiet = False,
-) -> None:
+    ]
+    cluster: ClusterFlags
+    after: str = flag("5s", "A partition without a record for this long gets a heartbeat.", Panel.run, DURATION)
+    allowance: str = flag(
+        "5s", "How late producers may write: a heartbeat's time is this far behind the wall clock.", Panel.run, DURATION
+    )
+    heartbeat_format: HeartbeatFormat = flag(HeartbeatFormat.avro, "Format of the topics.", Panel.topics)
+    quiet: Quiet = False
+
+
+def heartbeat(flags: HeartbeatFlags) -> None:
     """Write heartbeats into quiet partitions.
 
     Quiet partitions then do not hold the watermark back, and time advances by the logs alone, so a replay has the same
     results. Records that arrive later than the allowance plus the job's bound are late. With --quiet, the command does
     not report an unreachable broker. It ends with code 0 after SIGTERM.
     """
-    names = [cluster.topic_prefix + name.strip() for name in topics.split(",") if name.strip()]
+    cluster, servers = flags.cluster, flags.cluster.bootstrap_servers
+    names = [cluster.topic_prefix + name.strip() for name in flags.topics.split(",") if name.strip()]
     if not names:
         raise ConfigError("--topics: expected a topic, found none.", "give topics, separated by commas.")
-    after_s = parse_ms(after, "--after", 100) / 1000
-    allowance_ms = parse_ms(allowance, "--allowance")
+    after_s = parse_ms(flags.after, "--after", 100) / 1000
+    allowance_ms = parse_ms(flags.allowance, "--allowance")
     codec = Codec(HEARTBEAT_RECORD)
-    write = codec.to_json if format is HeartbeatFormat.json else codec.encode
+    write = codec.to_json if flags.heartbeat_format is HeartbeatFormat.json else codec.encode
     kafka = cluster.settings()
-    check_reachable(cluster.bootstrap_servers, kafka)
-    producer = new_client(Producer, {**base_config(cluster.bootstrap_servers, kafka), "acks": "all", "linger.ms": 0})
-    beats = Heartbeats(
-        admin_client(cluster.bootstrap_servers, kafka),
-        producer,
-        names,
-        after_s,
-        lambda time_ms: write(Heartbeat(time_ms)),
-    )
+    check_reachable(servers, kafka)
+    producer = new_client(Producer, {**base_config(servers, kafka), "acks": "all", "linger.ms": 0})
+    admin = admin_client(servers, kafka)
+    beats = Heartbeats(admin, producer, names, after_s, lambda time_ms: write(Heartbeat(time_ms)))
     away = False
     written: Counter[tuple[str, int]] = Counter()
-    _log.info("writing heartbeats into quiet partitions", topics=", ".join(names), after=after, allowance=allowance)
+    _log.info(
+        "writing heartbeats into quiet partitions", topics=", ".join(names), after=flags.after,
+        allowance=flags.allowance,
+    )  # fmt: skip
     with stop_signals() as stopped:
         while not stopped.is_set():
             try:
@@ -96,7 +89,7 @@ def heartbeat(
                     _log.info("the brokers answer again")
                 away = False
             except BrokerError as e:
-                if not away and not quiet:
+                if not away and not flags.quiet:
                     _log.warning(str(e))
                 away = True
             stopped.wait(after_s / LOOKS)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from moneystate.cli.command import add, new_group
-from moneystate.cli.option import PATH, Panel, option
+from moneystate.cli.option import PATH, Flags, Panel, flag, option
 from moneystate.cli.options import Json, port
 from moneystate.devbroker import DevBroker
 from moneystate.errors import SetupError
@@ -21,20 +22,28 @@ from moneystate.errors import SetupError
 NOT_RUNNING_EXIT_CODE = 3
 
 SCOPE = "KAFKA"  # prefix of the variables, because port and folder are common names
-PortOption = Annotated[int, port(SCOPE)]
-DataDirOption = Annotated[
-    Path | None,
-    option(
-        "data-dir", "Folder of the broker's data, log and process record.", Panel.run, PATH, scope=SCOPE,
+
+
+@dataclass(frozen=True)
+class PlaceFlags(Flags):
+    """Describes where a broker is."""
+
+    port_number: Annotated[int, port(SCOPE)] = 9092
+    data_dir: Path | None = flag(
+        None, "Folder of the broker's data, log and process record.", Panel.run, PATH, scope=SCOPE,
         shown="~/.local/state/moneystate/kafka-PORT",
-    ),
-]  # fmt: skip
-DEFAULT_PORT = 9092
+    )  # fmt: skip
+
+    def folder(self) -> Path:
+        """A folder for each port, so that brokers on different ports do not share one."""
+        if self.data_dir is not None:
+            return self.data_dir.absolute()
+        state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+        return state / "moneystate" / f"kafka-{self.port_number}"
 
 
 def start(
-    port_number: PortOption = DEFAULT_PORT,
-    data_dir: DataDirOption = None,
+    place: PlaceFlags,
     heap: Annotated[
         str, option("heap", "Heap of the Java process, as for -Xmx.", Panel.run, "SIZE", scope=SCOPE)
     ] = "512m",
@@ -43,7 +52,7 @@ def start(
 
     The first start downloads Kafka (43 MB). Topics are not created automatically.
     """
-    folder = _folder(port_number, data_dir)
+    folder, port_number = place.folder(), place.port_number
     broker = DevBroker(folder, port_number, heap=heap, detach=True, progress=lambda line: typer.echo(line, err=True))
     if running := broker.running:
         if port_number and running.port != port_number:
@@ -58,18 +67,18 @@ def start(
     typer.echo(broker.bootstrap_servers)
 
 
-def stop(port_number: PortOption = DEFAULT_PORT, data_dir: DataDirOption = None) -> None:
+def stop(place: PlaceFlags) -> None:
     """Stop the broker and keep its data."""
-    folder = _folder(port_number, data_dir)
+    folder = place.folder()
     broker = DevBroker(folder)
     running = broker.running
     broker.stop()
     typer.echo(f"stopped (process {running.pid})" if running else f"not running on {folder}")
 
 
-def status(port_number: PortOption = DEFAULT_PORT, data_dir: DataDirOption = None, as_json: Json = False) -> None:
+def status(place: PlaceFlags, as_json: Json = False) -> None:
     """Say whether the broker runs (exit code 0) or not (3)."""
-    folder = _folder(port_number, data_dir)
+    folder = place.folder()
     running = DevBroker(folder).running
     if as_json:
         report = {
@@ -85,14 +94,6 @@ def status(port_number: PortOption = DEFAULT_PORT, data_dir: DataDirOption = Non
         typer.echo(f"not running on {folder}")
     if running is None:
         raise typer.Exit(NOT_RUNNING_EXIT_CODE)
-
-
-def _folder(port: int, data_dir: Path | None) -> Path:
-    """A folder for each port, so that brokers on different ports do not share one."""
-    if data_dir is not None:
-        return data_dir.absolute()
-    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    return state / "moneystate" / f"kafka-{port}"
 
 
 app = new_group("kafka", "The development broker: Apache Kafka on loopback.")

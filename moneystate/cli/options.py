@@ -73,7 +73,7 @@ def partitions(shown: str | None = None) -> typer.models.OptionInfo:
     return option("partitions", help, Panel.state, NUMBER, least=1, shown=shown)
 
 
-def work(shown: str) -> typer.models.OptionInfo:
+def work_folder(shown: str) -> typer.models.OptionInfo:
     help = "Folder for intermediate files; on a cluster, one that all machines share."
     return option("work", help, Panel.state, PATH, shown=shown)
 

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from moneystate.cli import facts_view
 from moneystate.cli.flag_groups import KafkaFlags, SparkFlags
-from moneystate.cli.option import PATH_OR_URI, Panel, check_given, flagged, option
+from moneystate.cli.option import PATH_OR_URI, Flags, Panel, check_given, option
 from moneystate.cli.options import (
     BootstrapServers,
     CheckpointFolder,
@@ -25,7 +25,7 @@ from moneystate.cli.options import (
     SameKeyGroups,
     SamePartitions,
     ServiceOfState,
-)
+)  # fmt: skip
 from moneystate.cli.savepoint_progress import counting
 from moneystate.cli.state_owner import service_of
 from moneystate.cli.tables import print_fields
@@ -42,7 +42,7 @@ WAITING = "waiting for the job to end"
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class Surroundings(Flags):
     """The flags that do not say what to do."""
 
     kafka_flags: KafkaFlags
@@ -52,7 +52,7 @@ class Surroundings:
     quiet: Quiet = False
 
 
-def rescale_job(
+def rescale(
     checkpoint: CheckpointFolder,
     new_checkpoint: Annotated[
         str, option("new-checkpoint", "Folder of the checkpoint to make.", Panel.state, PATH_OR_URI)
@@ -89,9 +89,6 @@ def rescale_job(
             _stop(application, flags.quiet)
         manifest = rescaling.run(session, lambda out, total: counting(out, total, flags.quiet))
         _tell(rescaling, manifest, flags.json_output)
-
-
-rescale = flagged(rescale_job, "flags", Surroundings)
 
 
 def _warm_up(session: SparkSession) -> None:

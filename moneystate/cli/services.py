@@ -75,6 +75,11 @@ def chosen(context: typer.Context, text: str) -> str:
     return reference
 
 
+def chosen_if_given(context: typer.Context, text: str) -> str:
+    """The same for a --service that may be left out; empty: it is."""
+    return chosen(context, text) if text else ""
+
+
 def _configured(path: str, name: str, table: Mapping[str, Any]) -> str:
     rules = made_at(path).rules
     if rules is None:

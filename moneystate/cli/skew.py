@@ -86,7 +86,7 @@ def skew(
     """
     simulated = _numbers(simulate)
     values = format_flags.by_topic([topic]).get(topic, AVRO)
-    keys = _keys(key, values, services.chosen(context, service) if service else "", format_flags.schema_registry)
+    keys = _keys(key, values, services.chosen_if_given(context, service), format_flags.schema_registry)
     settings = cluster.settings()
     check_reachable(cluster.bootstrap_servers, settings)
     seen = look_at(cluster.bootstrap_servers, settings, cluster.topic_prefix + topic)

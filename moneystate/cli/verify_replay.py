@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from rich.console import Console
 from moneystate.bootstrap.options import BootstrapOptions
 from moneystate.cli import facts_view
 from moneystate.cli.flag_groups import FormatFlags, KafkaFlags, SparkFlags
+from moneystate.cli.option import Flags, filled
 from moneystate.cli.options import (
     BootstrapServers,
     CheckpointFolder,
@@ -22,8 +24,8 @@ from moneystate.cli.options import (
     Quiet,
     ServiceOfState,
     SourceTasksOrCores,
-    work,
-)
+    work_folder,
+)  # fmt: skip
 from moneystate.cli.state_owner import service_of
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import CheckpointError
@@ -32,57 +34,60 @@ from moneystate.records import exact_json
 from state_tools.replay import Replay, Verdict, open_for_replay
 
 
-def verify_replay(
-    checkpoint: CheckpointFolder,
-    bootstrap_servers: BootstrapServers,
-    kafka_flags: KafkaFlags,
-    format_flags: FormatFlags,
-    spark_flags: SparkFlags,
-    work_folder: Annotated[Path | None, work("a temporary one")] = None,
-    service: ServiceOfState = "",
-    limit: Limit = 20,
-    max_records_per_chunk: MaxRecordsPerChunk = 200_000,
-    source_tasks: SourceTasksOrCores = None,
-    json_output: Json = False,
-    quiet: Quiet = False,
-) -> None:
+@dataclass(frozen=True)
+class ReplayFlags(Flags):
+    checkpoint: CheckpointFolder
+    bootstrap_servers: BootstrapServers
+    kafka_flags: KafkaFlags
+    format_flags: FormatFlags
+    spark_flags: SparkFlags
+    parent: Annotated[Path | None, work_folder("a temporary one")] = None
+    service: ServiceOfState = ""
+    limit: Limit = 20
+    max_records_per_chunk: MaxRecordsPerChunk = 200_000
+    source_tasks: SourceTasksOrCores = None
+    json_output: Json = False
+    quiet: Quiet = False
+
+
+def verify_replay(flags: ReplayFlags) -> None:
     """Replay the logs and compare with a checkpoint.
 
     The command replays the logs in a scratch folder, up to the checkpoint of a stopped job. It compares state and
     enriched output, and shows --limit differences. It ends with code 0 if they agree, otherwise with 1. It is refused
     if retention or compaction has removed a part of the inputs.
     """
-    spark_config = spark_flags.configure()
-    opened = open_for_replay(checkpoint)
-    spec = service_of(checkpoint, service)
+    spark_config = flags.spark_flags.configure()
+    opened = open_for_replay(flags.checkpoint)
+    spec = service_of(flags.checkpoint, flags.service)
     rules = opened.rules(opened.offset(opened.last_committed())["rules"])
     job = spec.job(rules)
     if not job.is_program_of(rules):
         raise CheckpointError(
-            f"{checkpoint}: expected the program that ran the last batch, found another version.",
+            f"{flags.checkpoint}: expected the program that ran the last batch, found another version.",
             "verify it with that version.",
         )
-    scratch = Path(tempfile.mkdtemp(prefix="moneystate-replay-", dir=work_folder))
-    options = BootstrapOptions(
+    scratch = Path(tempfile.mkdtemp(prefix="moneystate-replay-", dir=flags.parent))
+    options = filled(
+        BootstrapOptions,
+        flags,
         sources=[],
         out=scratch / "replay",
-        bootstrap_servers=bootstrap_servers,
-        max_records_per_chunk=max_records_per_chunk,
-        source_tasks=source_tasks or 0,
-        formats=format_flags.by_topic(spec.formatted, spec.formats, spec.decoded),
-        registry_url=format_flags.schema_registry or None,
-        master=spark_flags.master or None,
-        kafka_config=kafka_flags.settings(),
+        source_tasks=flags.source_tasks or 0,
+        formats=flags.format_flags.by_topic(spec.formatted, spec.formats, spec.decoded),
+        registry_url=flags.format_flags.schema_registry or None,
+        master=flags.spark_flags.master or None,
+        kafka_config=flags.kafka_flags.settings(),
         spark_config=spark_config,
     )
     try:
-        replay = Replay(job, opened, options, limit)
+        replay = Replay(job, opened, options, flags.limit)
         replay.check()
-        with WorkProgress(quiet) as progress:
+        with WorkProgress(flags.quiet) as progress:
             verdict = replay.run(scratch, lambda p: progress.show(p.phase, p.done, p.total))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    if json_output:
+    if flags.json_output:
         typer.echo(exact_json.dumps(_as_json(verdict, job.state)))
     else:
         _tell(verdict, job.state)
