@@ -12,12 +12,11 @@ from moneystate.errors import SavepointError
 from moneystate.kafka.client import admin_client
 from moneystate.kafka.offsets import log_ends, log_starts, topic_states
 from moneystate.kafka.ranges import Range, RangeReader
+from moneystate.replica.model import Version
 from moneystate.savepoint.manifest import ChangelogPosition
 
 FIRST_STEP = 1_000  # records from the log's end that are read first
 STEP_FACTOR = 8
-
-Version = tuple[str, int]  # epoch and batch
 
 
 def changelog_position(
@@ -39,9 +38,9 @@ def changelog_position(
     written = [end_and_time for partition in last for end_and_time in partition.values()]
     other = [end for end, _ in written if (end.epoch, end.batch) != version]
     if other or len(written) != key_groups:
-        actual = f"that of {other[0].epoch}/{other[0].batch}" if other else f"{len(written)} key groups"
+        actual = f"that of {Version(other[0].epoch, other[0].batch)}" if other else f"{len(written)} key groups"
         raise SavepointError(
-            f"{topic}: expected the end of {version[0]}/{version[1]} in {key_groups} key groups, found {actual}.",
+            f"{topic}: expected the end of {version} in {key_groups} key groups, found {actual}.",
             "check that the job has stopped, and that this is its changelog.",
         )
     return ChangelogPosition(

@@ -24,11 +24,12 @@ from moneystate.apply.worker import Choices
 from moneystate.cli.command import Command, Group
 from moneystate.cli.findings_view import end_with_errors, show_findings
 from moneystate.cli.flag_groups import MetricsFlags
-from moneystate.cli.option import PATH, Panel, expanded, option
+from moneystate.cli.option import PATH, Panel, expanded, option, variable
 from moneystate.cli.options import Json, LogLevel, Quiet, error_choice
 from moneystate.cli.tables import print_table
 from moneystate.errors import ConfigError
 from moneystate.kafka.client import check_reachable
+from moneystate.replica.model import Version
 from moneystate.stop_signals import stop_signals
 
 _log = log.get_log(__name__)
@@ -38,13 +39,10 @@ COLUMNS = ["target", "topic", "partition", "position", "lag", "rate", "stopped"]
 NUMBERS = ["partition", "position", "lag", "rate"]
 DATABASE_S = 1.0  # between two looks at a database that does not answer at the start
 
-File = Annotated[
-    Path | None,
-    typer.Option(
-        "--config", help="TOML file with the targets (docs/apply.md).", metavar=PATH, envvar="MONEYSTATE_CONFIG",
-        rich_help_panel=Panel.service.value,
-    ),
-]  # fmt: skip
+File = Annotated[Path | None, typer.Option(
+    "--config", help="TOML file with the targets (docs/apply.md).", metavar=PATH, envvar=variable("config"),
+    rich_help_panel=Panel.service.value,
+)]  # fmt: skip
 
 app = typer.Typer(
     name="apply", cls=Group, invoke_without_command=True, rich_markup_mode=None, pretty_exceptions_enable=False
@@ -169,7 +167,7 @@ def status(config: File = None, json_output: Json = False) -> None:
     ]
     print_table(console, COLUMNS, rows, right=NUMBERS)
     for version in now.versions:
-        console.print(f"{version['target']}: version {version['epoch']}/{version['batch']}")
+        console.print(f"{version['target']}: version {Version(version['epoch'], version['batch'])}")
     console.print(f"outbox: {now.outbox} rows; longest transaction: {now.oldest_snapshot_s:.0f} s")
 
 

@@ -15,8 +15,8 @@ from typing import Annotated, Any
 
 import typer
 
-from moneystate.cli import answer_tables, services
 from moneystate.cli import ask_tables as tables
+from moneystate.cli import services
 from moneystate.cli.ask_pages import list_pages, show_answer
 from moneystate.cli.connection import connected
 from moneystate.cli.known_services import KNOWN
@@ -319,7 +319,7 @@ def _forget(question: Question) -> None:
 
 def _status(client: Client, json: bool) -> None:
     answer = client.call("Status.GetStatus", status_pb2.GetStatusRequest())
-    show_answer(answer, json, lambda: answer_tables.status(answer))
+    show_answer(answer, json, lambda: tables.status(answer))
 
 
 def _schema(question: Question) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import typer
@@ -10,13 +11,19 @@ import typer
 from moneystate.api.service import Service
 from moneystate.cli.option import NUMBER, Panel, option
 from moneystate.cli.options import Json, seed
-from moneystate.cli.refusals import refusals
 from moneystate.cli.services import load
 from moneystate.errors import MoneystateError
 from moneystate.runtime.failures import line_of
+from moneystate.runtime.folders import folder_of
+from moneystate.runtime.job import plain_job, plain_service
 from moneystate.runtime.personal import is_personal_path
 from moneystate.runtime.plan import Plan
+from moneystate.runtime.plans import plan_of
 from moneystate.runtime.reference import service_at
+from moneystate.runtime.replica_model import ReplicaModel
+from moneystate.schemas.services import findings_of
+from moneystate.schemas.tree import RELEASED
+from moneystate.serving.state.contract import Contract
 from moneystate.testing.generated import Generated, run_generated
 from moneystate.testing.purity import findings
 
@@ -33,6 +40,40 @@ def opened(service: Service[Any]) -> list[str]:
             if isinstance(key, str) and is_personal_path(plan.codec(declared.record, repr(declared)).record, key):
                 lines.append(f"{declared!r}: the key {key} is personal, and every caller may read keys")
     return lines
+
+
+def refusals(reference: str) -> list[str]:
+    """A line for each problem for which `run` and `serve` would refuse the service with its declared rules. A service
+    that is not released yet is none."""
+    return list(dict.fromkeys([*_refused(reference), *_schema_problems(reference)]))
+
+
+def _refused(reference: str) -> Iterator[str]:
+    parts: list[Callable[[], Any]] = [
+        lambda: plain_job(reference, {}),
+        lambda: plain_service(reference).state.versions,
+        lambda: ReplicaModel(reference).layout,
+        lambda: Contract(plan_of(reference)),
+    ]
+    for part in parts:
+        try:
+            part()
+        except MoneystateError as e:
+            yield str(e)
+
+
+def _schema_problems(reference: str) -> Iterator[str]:
+    """Finds released schemas that were edited, and records that differ from their release."""
+    if not (folder_of(reference) / RELEASED).exists():
+        return
+    try:
+        findings = findings_of(reference)
+    except MoneystateError as e:
+        yield str(e)
+        return
+    for finding in findings:
+        if not finding.ok:
+            yield f"{folder_of(reference) / finding.path}: {finding.text}. Do: {finding.fix}"
 
 
 def check(

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import typer
-from rich.console import Console
 
 from moneystate.cli import facts_view
 from moneystate.cli.connection import NO_ANSWER, Connect
@@ -24,13 +23,13 @@ from moneystate.engine.items import END_OF_TIME, NO_TIME
 from moneystate.errors import CheckpointError, ConfigError, QueryError
 from moneystate.ports.service import ServiceSpec
 from moneystate.ports.state import Fact, StateModel
-from moneystate.records import exact_json
 from moneystate.savepoint.compare import Comparison, FactsOf, compare_facts, users_facts
 from moneystate.savepoint.facts import entry_facts
 from moneystate.savepoint.fingerprint import Fingerprint, of_facts
 from moneystate.savepoint.format import Pair
 from moneystate.savepoint.spool import Spool
 from moneystate.serving.addresses import is_address
+from moneystate.serving.arguments import version_text
 from moneystate.serving.client import Client
 from moneystate.state.v1 import header_pb2, state_pb2, status_pb2
 from state_tools.offline import open_state
@@ -151,22 +150,12 @@ def compare(
 
 
 def tell_comparison(comparison: ServedComparison, json_output: bool) -> None:
-    one, other = comparison.moments
-    first = comparison.result.first
-    if json_output:
-        about = {"compared": "users", "one": one.as_json(), "other": other.as_json()}
-        differences = [facts_view.as_json(comparison.state, d) for d in first]
-        typer.echo(exact_json.dumps({"differences": comparison.result.total, "first": differences, **about}))
-        return
-    console = Console(soft_wrap=True, highlight=False, markup=False)
-    if first:
-        facts_view.print_differences(console, comparison.state, first, *comparison.places)
-    console.print("compared: the users; a server has no buffered events")
+    (one, other), places = comparison.moments, comparison.places
+    notes = ["compared: the users; a server has no buffered events"]
     if one.watermark != other.watermark:
-        console.print(
-            f"these are different moments: {comparison.places[0]} is of {one}, {comparison.places[1]} of {other}"
-        )
-    console.print("the same users" if not comparison.result.total else f"{comparison.result.total:,} differences")
+        notes.append(f"these are different moments: {places[0]} is of {one}, {places[1]} of {other}")
+    about = {"compared": "users", "one": one.as_json(), "other": other.as_json()}
+    facts_view.tell_comparison(comparison.state, comparison.result, places, json_output, "users", about, notes)
 
 
 class Served:
@@ -208,7 +197,7 @@ class Served:
 
 def _moment(header: header_pb2.Header) -> Moment:
     watermark = min(header.watermark_ms, END_OF_TIME) if header.HasField("watermark_ms") else NO_TIME
-    return Moment(f"{header.version.epoch}/{header.version.batch}", watermark)
+    return Moment(version_text(header.version), watermark)
 
 
 def _spooled(served: Served, scratch: Path, groups: int) -> Side:

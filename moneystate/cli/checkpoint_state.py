@@ -26,17 +26,17 @@ from moneystate.cli.options import (
     ServiceOfState,
 )  # fmt: skip
 from moneystate.cli.options import Savepoint as SavepointFolder
-from moneystate.cli.savepoint_progress import PHASE, counting
 from moneystate.cli.state_owner import check_same, service_of
 from moneystate.cli.tables import print_fields
 from moneystate.cli.versions import parse_at
-from moneystate.cli.work_progress import WorkProgress
+from moneystate.cli.work_progress import PHASE, WorkProgress, counting
 from moneystate.errors import ConfigError
 from moneystate.job.checkpoint import Checkpoint
 from moneystate.job.storage.savepoints import check_out, fetched, new_savepoint
 from moneystate.kafka.client import check_reachable
 from moneystate.ports.service import ServiceSpec
 from moneystate.records import exact_json
+from moneystate.replica.model import Version
 from moneystate.savepoint.compare import compare
 from moneystate.savepoint.format import Savepoint
 from moneystate.savepoint.manifest import ChangelogPosition
@@ -118,7 +118,7 @@ def _changelog(
         )
     check_reachable(servers, kafka)
     topic = settings["topic_prefix"] + service.job(source.latest_rules()).changelog
-    return changelog_position(servers, kafka, topic, key_groups, (str(source.epoch()), last))
+    return changelog_position(servers, kafka, topic, key_groups, Version(str(source.epoch()), last))
 
 
 def fingerprint(place: Place, connect: Connect, flags: StateFlags) -> None:
@@ -164,14 +164,7 @@ def compare_states(one: Place, other: Place, connect: Connect, flags: StateFlags
     state = owners[0].state
     with open_state(state, one) as a, open_state(state, other) as b:
         comparison = compare(state, a, b, limit)
-    if flags.json_output:
-        first = [facts_view.as_json(state, d) for d in comparison.first]
-        typer.echo(exact_json.dumps({"differences": comparison.total, "first": first}))
-    else:
-        console = Console(soft_wrap=True, highlight=False, markup=False)
-        if comparison.first:
-            facts_view.print_differences(console, state, comparison.first, one, other)
-        console.print("the same state" if not comparison.total else f"{comparison.total:,} differences")
+    facts_view.tell_comparison(state, comparison, (one, other), flags.json_output, "state")
     raise typer.Exit(1 if comparison.total else 0)
 
 

@@ -19,8 +19,6 @@ from moneystate.cli.settings_file import ConfigFile
 
 ARGUMENTS, COMMANDS, HELP = "Arguments", "Commands", "Help"
 OPTION_PANELS = [*(panel.value for panel in Panel), HELP]
-RULES_TAKE = {"ignore_unknown_options": True}  # the flags of rules are passed on as arguments
-NUMBERS_TAKE = RULES_TAKE  # and so are negative numbers
 WHOLE = 10_000  # characters; summaries are wrapped, never cut off
 
 Row = tuple[str, str]
@@ -101,13 +99,12 @@ def add(
     command: Callable[..., Any],
     name: str,
     panel: str | None = None,
-    rules_take: bool = False,
+    any_words: bool = False,
     logs: bool = False,
-    numbers_take: bool = False,
 ) -> None:
-    """Adds a command. `panel`: its panel in the group's help. `rules_take`: accepts flags of a service's rules.
-    `logs`: runs for long, and logs to stderr. `numbers_take`: its arguments may be negative numbers."""
-    settings = RULES_TAKE if rules_take else NUMBERS_TAKE if numbers_take else None
+    """Adds a command. `panel`: its panel in the group's help. `any_words`: its arguments may begin with a hyphen, as
+    flags of a service's rules and negative numbers do. `logs`: runs for long, and logs to stderr."""
+    settings = {"ignore_unknown_options": any_words}
     kind = LoggingCommand if logs else Command
     group.command(name, cls=kind, rich_help_panel=panel, context_settings=settings)(_configured(command, logs))
 

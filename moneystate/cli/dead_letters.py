@@ -7,6 +7,7 @@ import getpass
 import json
 import os
 import re
+from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ from rich.console import Console
 
 from moneystate.cli.command import add, new_group
 from moneystate.cli.flag_groups import ClusterFlags
-from moneystate.cli.option import TIME, Panel, flagged, option
+from moneystate.cli.option import TIME, Flags, Panel, flag, flagged, option
 from moneystate.cli.options import GivenService, Json, Limit, Quiet
 from moneystate.cli.service_broker import reach
 from moneystate.cli.tables import Cell, print_fields, print_table
@@ -32,10 +33,6 @@ _log = get_log(__name__)
 
 app = new_group("dead-letters", "Records that a service has rejected.")
 
-Reasons = Annotated[list[str] | None, option("reject-reason", "Only letters of this reason.", Panel.question, "REASON")]
-Since = Annotated[str, option("written-since", "Only letters written at this time or later.", Panel.question, TIME)]
-Until = Annotated[str, option("written-until", "Only letters written before this time.", Panel.question, TIME)]
-Key = Annotated[str, option("record-key", "Only letters with this Kafka key.", Panel.question, "KEY")]
 Places = Annotated[
     list[str] | None, typer.Argument(metavar="PARTITION/OFFSET", help="Letters, as list shows them.")
 ]  # fmt: skip
@@ -51,18 +48,29 @@ def _letters(context: typer.Context, cluster: ClusterFlags, service: GivenServic
     )
 
 
-def _filter(reason: Reasons = None, since: Since = "", until: Until = "", key: Key = "") -> Filter:
-    return Filter(
-        frozenset(reason or []),
-        parse_time_ms(since, "--written-since") if since else None,
-        parse_time_ms(until, "--written-until") if until else None,
-        key.encode() if key else None,
-    )
+@dataclass(frozen=True)
+class FilterFlags(Flags):
+    reason: Annotated[
+        list[str] | None, option("reject-reason", "Only letters of this reason.", Panel.question, "REASON")
+    ] = None
+    written_since: str = flag("", "Only letters written at this time or later.", Panel.question, TIME)
+    written_until: str = flag("", "Only letters written before this time.", Panel.question, TIME)
+    record_key: str = flag("", "Only letters with this Kafka key.", Panel.question, "KEY")
+
+    def chosen(self, places: frozenset[str] = frozenset()) -> Filter:
+        """Raises ConfigError."""
+        return Filter(
+            frozenset(self.reason or []),
+            parse_time_ms(self.written_since, "--written-since") if self.written_since else None,
+            parse_time_ms(self.written_until, "--written-until") if self.written_until else None,
+            self.record_key.encode() if self.record_key else None,
+            places,
+        )
 
 
-def _list(log: DeadLetterLog, chosen: Filter, limit: Limit = 100, json_output: Json = False) -> None:
+def _list(log: DeadLetterLog, flags: FilterFlags, limit: Limit = 100, json_output: Json = False) -> None:
     """Show dead letters with their reasons."""
-    letters = list(islice(log.read(chosen), limit))
+    letters = list(islice(log.read(flags.chosen()), limit))
     if json_output:
         typer.echo(json.dumps([_summary(one) for one in letters]))
     elif not letters:
@@ -91,7 +99,7 @@ def _show(log: DeadLetterLog, places: Places = None, json_output: Json = False) 
 
 def _resend(
     log: DeadLetterLog,
-    chosen: Filter,
+    flags: FilterFlags,
     places: Places = None,
     confirm: Annotated[
         bool, option("confirm", "Send the records. Without it, the command only shows what it would do.", Panel.run)
@@ -106,7 +114,7 @@ def _resend(
     unique= in the service. The log says who has sent how many records of which filter.
     """
     with WorkProgress(quiet) as progress:
-        some = Filter(chosen.reasons, chosen.since_ms, chosen.until_ms, chosen.key, _checked(places or []))
+        some = flags.chosen(_checked(places or []))
         letters = list(log.read(some, lambda done, total: progress.show("letters read", done, total)))
         sends, gone = log.planned(letters)
         if confirm and sends:
@@ -192,10 +200,6 @@ def _text(content: bytes | None) -> str | None:
         return "base64:" + base64.b64encode(content).decode()
 
 
-def _both(command: Any) -> Any:
-    return flagged(flagged(command, "chosen", _filter), "log", _letters)
-
-
-add(app, _both(_list), "list")
+add(app, flagged(_list, "log", _letters), "list")
 add(app, flagged(_show, "log", _letters), "show")
-add(app, _both(_resend), "resend", logs=True)
+add(app, flagged(_resend, "log", _letters), "resend", logs=True)

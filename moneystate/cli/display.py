@@ -17,6 +17,7 @@ from moneystate.cli.tables import fitting
 from moneystate.engine.deadletter import COUNT_PREFIX
 from moneystate.job.progress import BatchProgress
 from moneystate.records import odd_times
+from moneystate.replica.model import Version
 
 LOG_EVERY_S = 10.0
 RATE_BATCHES = 5
@@ -56,7 +57,7 @@ class Display:
     def started(self, batch: int, epoch: str) -> None:
         """All checks are passed. `batch`: the last finished one; -1: none."""
         if not self.quiet and log.is_json():
-            place = {} if batch < 0 else {"batch": batch, "version": f"{epoch}/{batch}"}
+            place = {} if batch < 0 else {"batch": batch, "version": str(Version(epoch, batch))}
             self.log.info("started", core=core.kind(), **place)
 
     def new_inputs(self, topics: list[str]) -> None:
@@ -188,7 +189,7 @@ def _all_idle(p: BatchProgress) -> bool:
 
 
 def _place(p: BatchProgress) -> dict[str, Any]:
-    return {"batch": p.batch, "version": f"{p.epoch}/{p.batch}"}
+    return {"batch": p.batch, "version": str(p.version)}
 
 
 def _state(p: BatchProgress) -> dict[str, Any]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import typer
 from rich.console import Console
 
 from moneystate.engine.items import END_OF_TIME, NO_TIME
 from moneystate.ports import state
 from moneystate.ports.state import Field, Row, StateModel
 from moneystate.records import exact_json
-from moneystate.savepoint.compare import Difference
+from moneystate.savepoint.compare import Comparison, Difference
 
 LEAST_TIME_MS = 10**10  # smaller numbers are not event times
 TEXT_CHARACTERS = 60
@@ -62,6 +64,22 @@ def print_differences(console: Console, state: StateModel, listed: list[Differen
             id = " ".join(map(whole_text, difference.id))
             title = " ".join(filter(None, [difference.kind, id]))
             console.print(f"  {title}: {what_differs(state, difference, one, other)}")
+
+
+def tell_comparison(
+    state: StateModel, result: Comparison, places: tuple[str, str], json_output: bool, compared: str,
+    about: Mapping[str, Any] | None = None, notes: Iterable[str] = (),
+) -> None:  # fmt: skip
+    """`compared`: what of the two states. `about`: more for JSON, `notes` for people."""
+    if json_output:
+        first = [as_json(state, d) for d in result.first]
+        typer.echo(exact_json.dumps({"differences": result.total, "first": first, **(about or {})}))
+        return
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    print_differences(console, state, result.first, *places)
+    for note in notes:
+        console.print(note)
+    console.print(f"{result.total:,} differences" if result.total else f"the same {compared}")
 
 
 def what_differs(state: StateModel, d: Difference, one: str, other: str) -> str:

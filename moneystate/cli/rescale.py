@@ -26,10 +26,9 @@ from moneystate.cli.options import (
     SamePartitions,
     ServiceOfState,
 )  # fmt: skip
-from moneystate.cli.savepoint_progress import counting
 from moneystate.cli.state_owner import service_of
 from moneystate.cli.tables import print_fields
-from moneystate.cli.work_progress import WorkProgress
+from moneystate.cli.work_progress import WorkProgress, counting
 from moneystate.errors import InstanceError
 from moneystate.kafka.transactions import Application
 from moneystate.savepoint.manifest import Manifest

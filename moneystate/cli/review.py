@@ -43,8 +43,7 @@ def review(state: StateModel, prepared: Prepared, checkpoint: str, yes: bool) ->
     if checkpoint:
         with open_state(state, checkpoint) as live:
             comparison = compare(state, prepared.savepoint, live, DIFFERENCES)
-        if comparison.first:
-            facts_view.print_differences(console, state, comparison.first, "the bootstrap", "the live state")
+        facts_view.print_differences(console, state, comparison.first, "the bootstrap", "the live state")
         console.print(
             f"{comparison.total:,} differences from {checkpoint}" if comparison.total else f"the same as {checkpoint}"
         )

@@ -12,7 +12,7 @@ import typer
 from moneystate.api.rules import plain
 from moneystate.cli import services
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.flag_groups import RuleFlags, formats
+from moneystate.cli.flag_groups import FormatFlags, RuleFlags
 from moneystate.cli.job_flags import JobFlags, planned_job
 from moneystate.cli.known_services import KNOWN
 from moneystate.cli.option import DURATION, Panel, option
@@ -84,7 +84,7 @@ def prepare(
     specs = [plain_service(path) for path in paths]
     known = [topic for spec in specs for topic in spec.formatted]
     by_format = {topic for spec in specs for topic in spec.formatted if topic not in spec.decoded}
-    chosen = formats(format or [], options.registry_url or "", known, decoded={*known} - by_format)
+    chosen = FormatFlags(format, options.registry_url or "").by_topic(known, decoded={*known} - by_format)
     given_rules = [*map(with_rules, paths, rules)]
     named = [*map(_as_before, given_rules, earlier)]
     for service in in_order([service_at(path) for path in named]):

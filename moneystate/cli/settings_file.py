@@ -61,18 +61,10 @@ def words_of(context: Any) -> list[str]:
     return words
 
 
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        help="TOML file with a table of flags for each command, and one for each service.",
-        metavar=PATH,
-        envvar=variable("config"),
-        rich_help_panel=Panel.service.value,
-        callback=load,
-        is_eager=True,
-    ),
-]
+ConfigFile = Annotated[Path | None, typer.Option(
+    "--config", help="TOML file with a table of flags for each command, and one for each service.", metavar=PATH,
+    envvar=variable("config"), rich_help_panel=Panel.service.value, callback=load, is_eager=True,
+)]  # fmt: skip
 
 
 def _values(root: Any, content: Table, words: list[str]) -> dict[str, Any]:

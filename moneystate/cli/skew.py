@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Final
 
 import typer
@@ -11,7 +12,7 @@ from rich.console import Console
 
 from moneystate.cli import services
 from moneystate.cli.flag_groups import ClusterFlags, FormatFlags
-from moneystate.cli.option import NUMBER, Panel, option
+from moneystate.cli.option import NUMBER, Flags, Panel, flag
 from moneystate.cli.options import AnyService, Json, KeyGroups, Quiet
 from moneystate.cli.tables import print_table
 from moneystate.cli.work_progress import WorkProgress
@@ -19,24 +20,12 @@ from moneystate.errors import ConfigError
 from moneystate.kafka.client import check_reachable
 from moneystate.runtime.json_topic import AVRO
 from moneystate.skew.advice import advice
-from moneystate.skew.key_fields import Keys, field_keys, kafka_key, parser
+from moneystate.skew.key_fields import field_keys, kafka_key, parser
 from moneystate.skew.loads import Load, Sample, by_chance, hot_keys, of_key_groups, of_operator_partitions
 from moneystate.skew.reading import Topic, look_at, read_sample
 
 MOST_KEYS: Final = 10
-SAMPLE: Final = 100_000
 MOST_PARTITIONS: Final = 10_000
-
-TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic, without its prefix.", show_default=False)]
-KeyPath = Annotated[
-    str,
-    option(
-        "key", "Field of the value that is the job's key, such as user.id.", Panel.question, "FIELD.FIELD",
-        scope="SKEW", shown="the Kafka key",
-    ),
-]  # fmt: skip
-Simulate = Annotated[str, option("simulate", "Numbers of operator partitions to compare.", Panel.question, "N,...")]
-Records = Annotated[int, option("sample", "About how many records to read.", Panel.question, NUMBER, least=1)]
 
 
 @dataclass(frozen=True)
@@ -66,44 +55,44 @@ class Report:
         return advice(self.sample.by_key, self.key_groups, max(self.simulated), self.is_whole)
 
 
-def skew(
-    context: typer.Context,
-    topic: TopicName,
-    cluster: ClusterFlags,
-    format_flags: FormatFlags,
-    key: KeyPath = "",
-    key_groups: KeyGroups = 64,
-    simulate: Simulate = "4,16,64",
-    sample: Records = SAMPLE,
-    service: AnyService = "",
-    quiet: Quiet = False,
-    json_output: Json = False,
-) -> None:
+@dataclass(frozen=True)
+class SkewFlags(Flags):
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic, without its prefix.", show_default=False)]
+    cluster: ClusterFlags
+    format_flags: FormatFlags
+    key: str = flag(
+        "", "Field of the value that is the job's key, such as user.id.", Panel.question, "FIELD.FIELD", scope="SKEW",
+        shown="the Kafka key",
+    )  # fmt: skip
+    key_groups: KeyGroups = 64
+    simulate: str = flag("4,16,64", "Numbers of operator partitions to compare.", Panel.question, "N,...")
+    sample: int = flag(100_000, "About how many records to read.", Panel.question, NUMBER, least=1)
+    service: AnyService = ""
+    quiet: Quiet = False
+    json_output: Json = False
+
+
+def skew(context: typer.Context, flags: SkewFlags) -> None:
     """Say how evenly the keys of a topic would load a job.
 
     It reads a sample from all parts of all partitions and writes nothing. With --key, values are read as --format says:
     avro by the schemas of --service, json as it is, confluent by the writers' schemas.
     """
-    simulated = _numbers(simulate)
-    values = format_flags.by_topic([topic]).get(topic, AVRO)
-    keys = _keys(key, values, services.chosen_if_given(context, service), format_flags.schema_registry)
-    settings = cluster.settings()
-    check_reachable(cluster.bootstrap_servers, settings)
-    seen = look_at(cluster.bootstrap_servers, settings, cluster.topic_prefix + topic)
-    with WorkProgress(quiet) as progress:
-        taken = read_sample(
-            cluster.bootstrap_servers, settings, seen, keys, sample,
-            lambda done, total: progress.show("records read", done, total),
-        )  # fmt: skip
-    report = Report(seen, taken, key_groups, simulated, is_whole=seen.load().total <= sample)
-    if json_output:
+    simulated = _numbers(flags.simulate)
+    values = flags.format_flags.by_topic([flags.topic]).get(flags.topic, AVRO)
+    service = services.chosen_if_given(context, flags.service)
+    registry = flags.format_flags.schema_registry
+    keys = field_keys(flags.key, parser(values, service, registry)) if flags.key else kafka_key
+    servers, settings = flags.cluster.bootstrap_servers, flags.cluster.settings()
+    check_reachable(servers, settings)
+    seen = look_at(servers, settings, flags.cluster.topic_prefix + flags.topic)
+    with WorkProgress(flags.quiet) as progress:
+        taken = read_sample(servers, settings, seen, keys, flags.sample, partial(progress.show, "records read"))
+    report = Report(seen, taken, flags.key_groups, simulated, is_whole=seen.load().total <= flags.sample)
+    if flags.json_output:
         typer.echo(json.dumps(as_json(report)))
     else:
         print_report(Console(highlight=False), report)
-
-
-def _keys(path: str, value_format: str, service: str, registry: str) -> Keys:
-    return field_keys(path, parser(value_format, service, registry)) if path else kafka_key
 
 
 def _numbers(text: str) -> list[int]:

@@ -22,17 +22,16 @@ class Place(NamedTuple):
 
     panel: str
     home: str
-    rules_take: bool = False
+    any_words: bool = False
     logs: bool = False
-    numbers_take: bool = False
 
 
 PLACES: Final[dict[str, Place]] = {
-    "run": Place(JOBS, "moneystate.cli.run:run", rules_take=True, logs=True),
-    "plan": Place(JOBS, "moneystate.cli.plan:plan", rules_take=True),
+    "run": Place(JOBS, "moneystate.cli.run:run", any_words=True, logs=True),
+    "plan": Place(JOBS, "moneystate.cli.plan:plan", any_words=True),
     "lookup-worker": Place(JOBS, "moneystate.cli.lookup_worker:lookup_worker", logs=True),
     **{name: Place(JOBS, home) for name, home in known_services.FAKES.items()},
-    "doctor": Place(JOBS, "moneystate.cli.doctor:doctor", rules_take=True),
+    "doctor": Place(JOBS, "moneystate.cli.doctor:doctor", any_words=True),
     "skew": Place(JOBS, "moneystate.cli.skew:skew"),
     "heartbeat": Place(JOBS, "moneystate.cli.heartbeat:heartbeat", logs=True),
     "table": Place(JOBS, "moneystate.cli.table:app"),
@@ -42,12 +41,12 @@ PLACES: Final[dict[str, Place]] = {
     "transactions": Place(JOBS, "moneystate.cli.transactions:app"),
     "dead-letters": Place(JOBS, "moneystate.cli.dead_letters:app"),
     "serve": Place(QUERIES, "moneystate.cli.serve:serve", logs=True),
-    "ask": Place(QUERIES, "moneystate.cli.ask:command", numbers_take=True),
+    "ask": Place(QUERIES, "moneystate.cli.ask:command", any_words=True),
     "console": Place(QUERIES, "moneystate.cli.console:console", logs=True),
     **{name: Place(QUERIES, home) for name, home in known_services.GROUPS.items()},
     "checkpoint": Place(STATE, "moneystate.cli.checkpoint:app"),
     "rescale": Place(STATE, "moneystate.cli.rescale:rescale"),
-    "bootstrap": Place(STATE, "moneystate.cli.bootstrap:bootstrap", rules_take=True),
+    "bootstrap": Place(STATE, "moneystate.cli.bootstrap:bootstrap", any_words=True),
     "archive": Place(STATE, "moneystate.cli.archive:archive"),
     "verify-replay": Place(STATE, "moneystate.cli.verify_replay:verify_replay"),
     "demo": Place(TOOLS, "moneystate.cli.demo:demo"),

@@ -111,8 +111,7 @@ def _as_json(verdict: Verdict, state: StateModel) -> dict[str, object]:
 
 def _tell(verdict: Verdict, model: StateModel) -> None:
     console = Console(soft_wrap=True, highlight=False)
-    if verdict.state.first:
-        facts_view.print_differences(console, model, verdict.state.first, "the checkpoint", "the replay")
+    facts_view.print_differences(console, model, verdict.state.first, "the checkpoint", "the replay")
     state = f"{verdict.state.total:,} differences" if verdict.state.total else f"the same ({verdict.fingerprint})"
     console.print(f"{verdict.records:,} records replayed; state: {state}")
     output = verdict.output

@@ -5,12 +5,20 @@ terminal.
 from __future__ import annotations
 
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from moneystate.savepoint.format import partial
+
 LOG_EVERY_S = 10.0
+POLL_S = 0.3
+PHASE = "key groups"
 
 
 class WorkProgress:
@@ -54,3 +62,23 @@ class WorkProgress:
             self.logged_at = now
             out_of = f" of {total:,}" if total else ""
             print(f"{phase}: {done:,}{out_of} {rate}".rstrip(), file=sys.stderr, flush=True)
+
+
+@contextmanager
+def counting(out: Path, total: int, quiet: bool) -> Iterator[None]:
+    """Shows how many key groups are written. It counts their files, because Spark's tasks write them."""
+    over = threading.Event()
+    with WorkProgress(quiet) as progress:
+
+        def count() -> None:
+            while not over.wait(POLL_S):
+                progress.show(PHASE, len(list((partial(out) / "state").glob("*.avro"))), total)
+
+        counter = threading.Thread(target=count, daemon=True)
+        counter.start()
+        try:
+            yield
+            progress.show(PHASE, total, total)
+        finally:
+            over.set()
+            counter.join()

@@ -21,6 +21,7 @@ from moneystate.errors import CheckpointError, ConfigError, MoneystateError
 from moneystate.runtime.job import plain_service
 from moneystate.runtime.state_model import ServiceState
 from moneystate.savepoint.format import Savepoint
+from moneystate.serving.arguments import version_text
 from moneystate.state.v1 import header_pb2
 from moneystate.state.v1 import state_pb2 as s
 
@@ -67,7 +68,7 @@ class ServedState:
         header = self._page(names[0], "", 1).header
         self.position = header_pb2.At(version=header.version)
         watermark_ms = header.watermark_ms if header.HasField("watermark_ms") else None
-        return Moment(f"{header.version.epoch}/{header.version.batch}", watermark_ms)
+        return Moment(version_text(header.version), watermark_ms)
 
     def records(self, states: Sequence[str]) -> Iterator[list[Item]]:
         for name in states:

@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from moneystate.console.faces import Graph
 from moneystate.engine.items import END_OF_TIME
 from moneystate.records.iso_time import from_ms
-from moneystate.state.v1 import header_pb2
+from moneystate.serving.arguments import version_text
 
 # Characters that reorder text, that have no look of their own, or that no page can have. Joiners of letters and of
 # emoji (U+200C, U+200D) are text.
@@ -31,7 +31,7 @@ def environment() -> Environment:
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     made.filters |= {
-        "visible": visible, "number": number, "time": shown_time, "age": age, "version": version, "bytes": size,
+        "visible": visible, "number": number, "time": shown_time, "age": age, "version": version_text, "bytes": size,
         "graph_json": graph_json, "path": lambda text: quote(str(text), safe=""), "words": shlex.join,
     }  # fmt: skip
     made.globals |= {"link": link, "now_ms": lambda: time.time_ns() // 1_000_000}
@@ -70,10 +70,6 @@ def size(count: int) -> str:
         if count >= unit:
             return f"{count / unit:.1f} {name}"
     return f"{count} B"
-
-
-def version(its: header_pb2.Version) -> str:
-    return f"{its.epoch}/{its.batch}"
 
 
 def link(path: str, **given: Any) -> str:

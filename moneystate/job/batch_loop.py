@@ -33,6 +33,7 @@ from moneystate.kafka.source_spec import SourceSpec
 from moneystate.kafka.table_loads import unloaded
 from moneystate.ports.service import JobSpec
 from moneystate.records.iso_time import from_ms
+from moneystate.replica.model import Version
 
 
 class BatchJob(Protocol):
@@ -80,7 +81,7 @@ class BatchLoop:
         except Exception as e:
             failure = self.job.failure = self.job.failure or self._with_written_part(as_one_line(e, self.job.log))
             epoch = self.job.checkpoint.epoch() or ""
-            about = {"service": self.job.spec.name, "batch": number, "version": f"{epoch}/{number}"}
+            about = {"service": self.job.spec.name, "batch": number, "version": str(Version(epoch, number))}
             failure.about = {**about, **place(failure)}
             for observer in self.job.observers:
                 observer.batch_failed(FailedBatch(number, epoch, begun_ns, time.time_ns(), failure))

@@ -16,6 +16,7 @@ from typing import Final
 from moneystate.job.failures import outline
 from moneystate.job.observer import FailedBatch, JobObserver, Trigger
 from moneystate.job.progress import BatchProgress
+from moneystate.replica.model import Version
 from moneystate.telemetry.spans import Attributes, Span
 from moneystate.telemetry.traces import Traces
 
@@ -43,7 +44,7 @@ class BatchTraces(JobObserver):
             self.traces.record(batch_span(self.service, progress, trigger))
 
     def batch_failed(self, failed: FailedBatch) -> None:
-        about = _about(self.service, failed.epoch, failed.batch)
+        about = _about(self.service, Version(failed.epoch, failed.batch))
         self.traces.record(Span(BATCH, failed.begun_ns, failed.ended_ns, about, error=outline(failed.failure)))
 
 
@@ -66,7 +67,7 @@ def batch_span(service: str, p: BatchProgress, trigger: Trigger) -> Span:
         Span("checkpoint", last_logged, ended, {"moneystate.file": "commits"}),
     ]
     about = {
-        **_about(service, p.epoch, p.batch),
+        **_about(service, p.version),
         "moneystate.records": p.records,
         "moneystate.outputs": p.outputs,
         "moneystate.state_changes": p.changes,
@@ -75,6 +76,5 @@ def batch_span(service: str, p: BatchProgress, trigger: Trigger) -> Span:
     return Span(BATCH, begun, ended, about, phases)
 
 
-def _about(service: str, epoch: str, batch: int) -> Attributes:
-    version = f"{epoch}/{batch}"
-    return {"moneystate.service": service, "moneystate.batch": batch, "moneystate.version": version}
+def _about(service: str, version: Version) -> Attributes:
+    return {"moneystate.service": service, "moneystate.batch": version.batch, "moneystate.version": str(version)}

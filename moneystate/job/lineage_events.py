@@ -46,7 +46,7 @@ class LineageEvents(JobObserver):
             self.read[self.prefix + i.topic] += i.records
         for name, number in {**progress.outputs_by_topic, self.changelog: progress.changes}.items():
             self.written[self.prefix + name] += number
-        self.events.progress(self.read, self.written, f"{progress.epoch}/{progress.batch}")
+        self.events.progress(self.read, self.written, str(progress.version))
 
     def ended(self, ending: Ending, failure: MoneystateError | None) -> None:
         if ending is Ending.completed:

@@ -16,6 +16,7 @@ from moneystate.engine.processor import InputTopic
 from moneystate.job.batch_writing import Report
 from moneystate.job.figures import Figures
 from moneystate.kafka.table_loads import unloaded
+from moneystate.replica.model import Version
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,10 @@ class BatchProgress:
     early: dict[str, EarlyTime] = field(default_factory=dict)  # by topic: an event whose time is too early to be true
     loading: list[str] = field(default_factory=list)  # partitions of tables whose first load has not ended
     outputs_by_topic: dict[str, int] = field(default_factory=dict)  # of `outputs`, by topic without prefix
+
+    @property
+    def version(self) -> Version:
+        return Version(self.epoch, self.batch)
 
     def count(self, name: str) -> int:
         return self.counts.get(name, 0)

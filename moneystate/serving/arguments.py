@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from moneystate.engine.avro import Malformed
 from moneystate.records.json_text import parse
+from moneystate.replica.model import Version
 from moneystate.state.v1 import header_pb2
 from moneystate.state.v1 import state_pb2 as s
 
@@ -42,6 +43,11 @@ def version_of(text: str) -> header_pb2.Version:
     if not epoch or not re.fullmatch(r"-1|[0-9]{1,18}", batch):  # -1: the state that an epoch began with
         raise Mistyped("EPOCH/BATCH", text)
     return header_pb2.Version(epoch=epoch, batch=int(batch))
+
+
+def version_text(version: header_pb2.Version) -> str:
+    """EPOCH/BATCH."""
+    return str(Version(version.epoch, version.batch))
 
 
 def index_value(parts: Iterable[str]) -> s.IndexValue:

@@ -24,6 +24,6 @@ class Audit(AuditLog):
             subject=caller.subject,
             peer=caller.peer,
             users=list(users),
-            version=None if version is None else f"{version.epoch}/{version.batch}",
+            version=None if version is None else str(version),
             outcome=outcome,
         )

@@ -225,7 +225,7 @@ class _CallLifecycle:
         self.note_personal(code)
         if self.span is not None:
             version = None if self.call is None else self.call.version
-            shown = "" if version is None else f"{version.epoch}/{version.batch}"
+            shown = "" if version is None else str(version)
             self.span.end(grpc.StatusCode[code].value[0], Answered(self.rows, shown))
 
     def note_personal(self, outcome: str) -> None:

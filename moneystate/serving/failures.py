@@ -90,18 +90,14 @@ def of_store(error: model.ReplicaError) -> Failure:
         case model.Malformed():
             return Failure("MALFORMED", str(error))
         case model.Pruned():
-            oldest, newest = _shown(error.oldest), _shown(error.newest)
+            oldest, newest = str(error.oldest), str(error.newest)
             return Failure(
                 "PRUNED",
                 f"expected a version from {oldest} to {newest}, which the replica has",
                 metadata={"oldest": oldest, "newest": newest},
             )
         case model.Future():
-            newest = _shown(error.newest)
+            newest = str(error.newest)
             return Failure("FUTURE", f"expected a version up to {newest}, the newest", metadata={"newest": newest})
         case _:
             return Failure("NOT_CAUGHT_UP", "the replica is still loading the state", retry_s=RETRY_S)
-
-
-def _shown(version: model.Version) -> str:
-    return f"{version.epoch}/{version.batch}"

@@ -73,7 +73,7 @@ def savepoint(servers: str, topic: str, version: Version, state: dict[int, Pairs
     files = [write_state(folder, group, sorted(state[group])) for group in range(GROUPS)]
     about: dict[str, Any] = {"job": "", "schemas": [], "rules": {}, "partitions": 4, "plan": None, "counts": {}}
     about |= {"watermark": version.batch, "fingerprint": "", "key_groups": GROUPS, "origins": [version.epoch]}
-    position = changelog_position(servers, {}, topic, GROUPS, (version.epoch, version.batch))
+    position = changelog_position(servers, {}, topic, GROUPS, version)
     finish(out, Manifest(EXPORT, "", state=files, origin_batch=version.batch + 1, changelog=position, **about))
     return str(out)
 

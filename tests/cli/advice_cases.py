@@ -17,7 +17,7 @@ from moneystate.bootstrap.files import ArchivedRecord
 from moneystate.bootstrap.inspect import FileFacts, Inspector
 from moneystate.bootstrap.layout import ArchiveFile
 from moneystate.bootstrap.options import BootstrapOptions
-from moneystate.cli import answer_tables, ask, ask_tables, connection, dead_letters, versions
+from moneystate.cli import ask, ask_tables, connection, dead_letters, versions
 from moneystate.cli.plan import check_approved
 from moneystate.cli.services import load
 from moneystate.engine import clock as clocks
@@ -158,7 +158,7 @@ def a_version_in_another_form(place: Place) -> Advice:
 @case
 def a_key_that_is_to_be_forgotten(place: Place) -> Advice:
     lines: list[str] = []
-    place.monkeypatch.setattr(answer_tables, "say", lines.append)
+    place.monkeypatch.setattr(ask_tables, "say", lines.append)
     ask_tables.forget("orders", "a key", state_pb2.ForgetResponse(request_id="r"))
     return Advice(lines[-1], "ask orders get 'a key' forgotten", **NO_SERVER)
 

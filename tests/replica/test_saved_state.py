@@ -77,8 +77,8 @@ def test_it_answers_as_a_replica_of_the_whole_changelog(
         batch(number)
     find = partial(changelog_position, cluster.bootstrap_servers, {}, writer.topic, GROUPS)
     with pytest.raises(SavepointError, match="found that of one/4"):
-        find(("one", SAVED - 2))
-    place = savepoint(tmp_path / "savepoint", sim, SAVED - 1, find(("one", SAVED - 1)))
+        find(Version("one", SAVED - 2))
+    place = savepoint(tmp_path / "savepoint", sim, SAVED - 1, find(Version("one", SAVED - 1)))
     at_once = replica_of(open_saved=partial(saved_state, place))
     assert answers(at_once, versions[-1]) == answers(whole, versions[-1])
     at_once.kill()  # before any version that it reads from the changelog

@@ -32,16 +32,10 @@ ROUTER: Final = "services.delivery.service:delivery"
 VERDICTS: Final = ["event", "subscription", "endpoint", "outcome", "detail", "delivery"]
 FAULTS: Final = ["event", "subscription", "endpoint", "delivery", "run", "outcomes"]
 
-Subscription = Annotated[
-    str,
-    option(
-        "subscription",
-        "Only this subscription, also if it did not match.",
-        Panel.question,
-        "ID",
-        shown="all whose type and scope match",
-    ),
-]
+Subscription = Annotated[str, option(
+    "subscription", "Only this subscription, also if it did not match.", Panel.question, "ID",
+    shown="all whose type and scope match",
+)]  # fmt: skip
 From = Annotated[
     str, option("from", "Deliveries that the router wrote from then on.", Panel.question, TIME, scope="delivery")
 ]

@@ -11,11 +11,7 @@ from rich.live import Live
 from moneystate.cli.command import add, new_group
 from moneystate.cli.flag_groups import KafkaFlags
 from moneystate.cli.option import PATH, Panel, option
-from moneystate.cli.options import (
-    BootstrapServers,
-    Limit,
-    TopicPrefix,
-)
+from moneystate.cli.options import BootstrapServers, Limit, TopicPrefix
 from moneystate.kafka.client import check_reachable
 from moneystate.stop_signals import stop_signals
 from services.reconciliation.cli.board import Board
