@@ -31,7 +31,7 @@ from moneystate.cli.options import (
     SourceTasksOrCores,
     TopicPrefix,
     work_folder,
-)  # fmt: skip
+)
 from moneystate.cli.review import check_review, review
 from moneystate.cli.rule_flags import rules_given
 from moneystate.cli.work_progress import WorkProgress
@@ -62,7 +62,7 @@ class BootstrapFlags(Flags):
         "", "With --review: checkpoint of a stopped job, or savepoint, to compare with.", Panel.run, PATH
     )
     yes: bool = flag(False, "With --review: do not ask.", Panel.run)
-    work: Annotated[Path | None, work_folder("beside --out")] = None
+    work: Annotated[Path | None, work_folder(shown="beside --out")] = None
     initial_highs: InitialHighs = None
     like: str = flag(
         "",

@@ -24,7 +24,7 @@ from moneystate.cli.options import (
     Quiet,
     SameKeyGroups,
     ServiceOfState,
-)  # fmt: skip
+)
 from moneystate.cli.options import Savepoint as SavepointFolder
 from moneystate.cli.state_owner import check_same, service_of
 from moneystate.cli.tables import print_fields

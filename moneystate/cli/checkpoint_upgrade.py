@@ -89,7 +89,7 @@ def _options(existing: Checkpoint, flags: RewriteFlags) -> RunOptions:
     kafka_config = flags.kafka_flags.settings()
     check_given(bootstrap_servers=flags.bootstrap_servers)
     settings = existing.settings()
-    kept = {name: settings[name] for name in ("topic_prefix", "application_id", "key_groups", "partitions")}
+    as_before = {name: settings[name] for name in ("topic_prefix", "application_id", "key_groups", "partitions")}
     return filled(
         RunOptions,
         flags,
@@ -101,7 +101,7 @@ def _options(existing: Checkpoint, flags: RewriteFlags) -> RunOptions:
         spark_config=flags.spark_flags.configure(),
         rewrite=(min(flags.batches, settings["key_groups"]), STATE_VERSION),
         local=bool(settings.get("local")),
-        **kept,
+        **as_before,
     )
 
 

@@ -35,7 +35,7 @@ class DeliverFlags(Flags):
     new_topics: NewTopicFlags
     security_flags: SecurityFlags
     metrics_flags: MetricsFlags
-    group_id: Annotated[str, consumer_group("the topic prefix and deliver")] = ""
+    group_id: Annotated[str, consumer_group(shown="the topic prefix and deliver")] = ""
     secrets: str = flag("", "Folder or file of the secrets that rows of endpoints name.", Panel.security, PATH)
     secrets_key: str = flag("", "File of the key with which the file of --secrets is encrypted.", Panel.security, PATH)
     allow_http: bool = flag(False, "Let endpoints have URLs without TLS.", Panel.security)
@@ -52,7 +52,7 @@ class DeliverFlags(Flags):
     create_topics: CreateTopics = True
     listen: Listen = ""
     max_requests: MaxRequests = 100
-    audit_log: Annotated[str, audit_target("none")] = ""
+    audit_log: Annotated[str, audit_target(shown="none")] = ""
 
 
 def deliver(flags: DeliverFlags) -> None:

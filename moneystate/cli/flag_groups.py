@@ -21,7 +21,7 @@ from moneystate.cli.options import (
     TlsCert,
     TlsKey,
     TopicPrefix,
-)  # fmt: skip
+)
 from moneystate.errors import ConfigError
 from moneystate.job.storage import jvm_settings
 from moneystate.kafka import settings

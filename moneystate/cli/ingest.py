@@ -52,7 +52,7 @@ class IngestFlags(Flags):
     max_rate: int = flag(
         0, "Records a second of a caller whose token has no ingest_rate; 0: any number.", Panel.limits, NUMBER, least=0
     )
-    audit_log: Annotated[str, audit_target("none")] = ""
+    audit_log: Annotated[str, audit_target(shown="none")] = ""
     create_topics: CreateTopics = True
 
 

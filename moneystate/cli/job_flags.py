@@ -17,7 +17,7 @@ from moneystate.cli.option import (
     check_given,
     filled,
     flag,
-)  # fmt: skip
+)
 from moneystate.cli.options import (
     ApplicationId,
     CheckpointFolder,
@@ -28,7 +28,7 @@ from moneystate.cli.options import (
     SchemaRegistry,
     SourceTasks,
     StartingOffsets,
-)  # fmt: skip
+)
 from moneystate.cli.times import parse_time_ms
 from moneystate.engine.items import MAX_EVENT_TIME, MIN_EVENT_TIME
 from moneystate.errors import CheckpointError, ConfigError

@@ -28,7 +28,7 @@ SCOPE = "KAFKA"  # prefix of the variables, because port and folder are common n
 class PlaceFlags(Flags):
     """Describes where a broker is."""
 
-    port_number: Annotated[int, port(SCOPE)] = 9092
+    port_number: Annotated[int, port(scope=SCOPE)] = 9092
     data_dir: Path | None = flag(
         None, "Folder of the broker's data, log and process record.", Panel.run, PATH, scope=SCOPE,
         shown="~/.local/state/moneystate/kafka-PORT",

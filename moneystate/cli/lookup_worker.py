@@ -54,7 +54,7 @@ class WorkerFlags(Flags):
     client_flags: ClientFlags
     metrics_flags: MetricsFlags
     lookup: str = flag("", "The lookup to work for.", Panel.run, "NAME", shown="the service's only one")
-    group_id: Annotated[str, consumer_group("the topic prefix and NAME-worker")] = ""
+    group_id: Annotated[str, consumer_group(shown="the topic prefix and NAME-worker")] = ""
     worker_id: str = flag(
         "",
         "A name of this worker alone that it keeps over restarts: what a killed worker left open then ends at its "

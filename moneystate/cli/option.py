@@ -183,12 +183,13 @@ def _field(default: T, declared: Callable[[str], typer.models.OptionInfo]) -> T:
 
 def parameters_of(make: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """The parameters by name, those of `flag` with their options."""
-    found = dict(inspect.signature(make, eval_str=True).parameters)
+    parameters = dict(inspect.signature(make, eval_str=True).parameters)
     for f in fields(make) if is_dataclass(make) else ():
         if OPTION in f.metadata:
             declared = f.metadata[OPTION](f.name.rstrip("_").replace("_", "-"))
-            found[f.name] = found[f.name].replace(annotation=Annotated[found[f.name].annotation, declared])
-    return found
+            plain = parameters[f.name]
+            parameters[f.name] = plain.replace(annotation=Annotated[plain.annotation, declared])
+    return parameters
 
 
 def flagged(command: Callable[..., T], parameter: str, make: Callable[..., Any]) -> Callable[..., T]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated
-
-import typer
 
 from moneystate.cli.option import (
     ADDRESS,
@@ -22,25 +20,41 @@ from moneystate.cli.option import (
     choice,
     option,
     repeated,
-)  # fmt: skip
+)
 from moneystate.log import Level
 
 MAX_RECORD_BYTES = 128 * 1024
 MIN_RECORD_BYTES = 1024
 MAX_PORT = 65_535
 
+# Options whose default is shown in different ways, or whose variables have different prefixes
+service_option = partial(
+    option, "service", "A service: its short name, or MODULE:NAME with a module or its file.", Panel.service, "SERVICE"
+)
+key_groups = partial(
+    option, "key-groups", "Key groups; fixed for the life of a checkpoint.", Panel.state, NUMBER, least=1
+)
+partitions = partial(
+    option, "partitions", "Partitions of the stateful operator; fixed for the life of a checkpoint.", Panel.state,
+    NUMBER, least=1,
+)  # fmt: skip
+work_folder = partial(
+    option, "work", "Folder for intermediate files; on a cluster, one that all machines share.", Panel.state, PATH
+)
+source_tasks = partial(option, "source-tasks", "Tasks that read the input.", Panel.input, NUMBER, least=1)
+audit_target = partial(option, "audit-log", "File of the audit log, or - for stdout.", Panel.security, "PATH|-")
+consumer_group = partial(option, "group-id", "Consumer group of all workers.", Panel.run, "NAME")
+error_choice = partial(
+    choice, "on-error", "What an exception in a step does: end the job, or make a dead letter.", Panel.run
+)
+seed = partial(option, "seed", "The same seed generates the same data.", Panel.run, NUMBER)
+port = partial(option, "port", "Port on 127.0.0.1; 0: any free one.", Panel.run, "PORT", least=0, most=MAX_PORT)
 
 # service
 
-
-def service_option(shown: str | None = None) -> typer.models.OptionInfo:
-    help = "A service: its short name, or MODULE:NAME with a module or its file."
-    return option("service", help, Panel.service, "SERVICE", shown=shown)
-
-
-AnyService = Annotated[str, service_option("none")]
+AnyService = Annotated[str, service_option(shown="none")]
 GivenService = Annotated[str, service_option()]
-ServiceOfState = Annotated[str, service_option("the one of this project that the state names")]
+ServiceOfState = Annotated[str, service_option(shown="the one of this project that the state names")]
 
 MaxRecordBytes = Annotated[int, option(
     "max-record-bytes",
@@ -62,26 +76,10 @@ ApplicationId = Annotated[str, option(
     shown="topic prefix and service",
 )]  # fmt: skip
 
-
-def key_groups(shown: str | None = None) -> typer.models.OptionInfo:
-    help = "Key groups; fixed for the life of a checkpoint."
-    return option("key-groups", help, Panel.state, NUMBER, least=1, shown=shown)
-
-
-def partitions(shown: str | None = None) -> typer.models.OptionInfo:
-    help = "Partitions of the stateful operator; fixed for the life of a checkpoint."
-    return option("partitions", help, Panel.state, NUMBER, least=1, shown=shown)
-
-
-def work_folder(shown: str) -> typer.models.OptionInfo:
-    help = "Folder for intermediate files; on a cluster, one that all machines share."
-    return option("work", help, Panel.state, PATH, shown=shown)
-
-
 KeyGroups = Annotated[int, key_groups()]
-SameKeyGroups = Annotated[int | None, key_groups("as they are")]
+SameKeyGroups = Annotated[int | None, key_groups(shown="as they are")]
 Partitions = Annotated[int, partitions()]
-SamePartitions = Annotated[int | None, partitions("as they are")]
+SamePartitions = Annotated[int | None, partitions(shown="as they are")]
 
 # history and input
 
@@ -101,13 +99,8 @@ InitialHighs = Annotated[Path | None, option(
     Panel.input, PATH,
 )]  # fmt: skip
 
-
-def source_tasks(shown: str | None = None) -> typer.models.OptionInfo:
-    return option("source-tasks", "Tasks that read the input.", Panel.input, NUMBER, least=1, shown=shown)
-
-
 SourceTasks = Annotated[int, source_tasks()]
-SourceTasksOrCores = Annotated[int | None, source_tasks("one for each core")]
+SourceTasksOrCores = Annotated[int | None, source_tasks(shown="one for each core")]
 MaxRecordsPerChunk = Annotated[
     int, option("max-records-per-chunk", "Most records in one chunk.", Panel.input, NUMBER, least=1)
 ]
@@ -147,12 +140,6 @@ TlsCert = Annotated[
 ]
 TlsKey = Annotated[str, option("tls-key", "PEM file: the key of --tls-cert.", Panel.security, PATH)]
 
-
-def audit_target(shown: str) -> typer.models.OptionInfo:
-    help = "File of the audit log, or - for stdout."
-    return option("audit-log", help, Panel.security, "PATH|-", shown=shown)
-
-
 # server
 
 Listen = Annotated[str, option("listen", "Address to listen on; port 0: a free one.", Panel.server, ADDRESS)]
@@ -171,24 +158,6 @@ Traces = Annotated[bool, option(
 
 AtVersion = Annotated[str, option("at-version", "As of this version.", Panel.question, VERSION)]
 AtTime = Annotated[str, option("at-time", "As of this event time, ISO-8601 with its zone.", Panel.question, TIME)]
-
-
-def error_choice(values: type[StrEnum]) -> typer.models.OptionInfo:
-    help = "What an exception in a step does: end the job, or make a dead letter."
-    return choice("on-error", help, Panel.run, values)
-
-
-def consumer_group(shown: str) -> typer.models.OptionInfo:
-    return option("group-id", "Consumer group of all workers.", Panel.run, "NAME", shown=shown)
-
-
-def seed(scope: str = "") -> typer.models.OptionInfo:
-    return option("seed", "The same seed generates the same data.", Panel.run, NUMBER, scope=scope)
-
-
-def port(scope: str) -> typer.models.OptionInfo:
-    return option("port", "Port on 127.0.0.1; 0: any free one.", Panel.run, "PORT", scope=scope, least=0, most=MAX_PORT)
-
 
 # output
 

@@ -25,7 +25,7 @@ from moneystate.cli.options import (
     SameKeyGroups,
     SamePartitions,
     ServiceOfState,
-)  # fmt: skip
+)
 from moneystate.cli.state_owner import service_of
 from moneystate.cli.tables import print_fields
 from moneystate.cli.work_progress import WorkProgress, counting

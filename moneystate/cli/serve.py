@@ -57,7 +57,7 @@ class ServeFlags(Flags):
     scopes: str = flag(
         "", "What callers without tokens may do.", Panel.security, "SCOPE,...", shown="on loopback everything"
     )
-    audit_log: Annotated[str, audit_target("- where callers have to say who they are")] = ""
+    audit_log: Annotated[str, audit_target(shown="- where callers have to say who they are")] = ""
     page_token_key: str = flag(
         "", "File that replicas share so that listings continue at another.", Panel.security, PATH,
         shown="one in --data",

@@ -25,7 +25,7 @@ from moneystate.cli.options import (
     ServiceOfState,
     SourceTasksOrCores,
     work_folder,
-)  # fmt: skip
+)
 from moneystate.cli.state_owner import service_of
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import CheckpointError
@@ -41,7 +41,7 @@ class ReplayFlags(Flags):
     kafka_flags: KafkaFlags
     format_flags: FormatFlags
     spark_flags: SparkFlags
-    parent: Annotated[Path | None, work_folder("a temporary one")] = None
+    parent: Annotated[Path | None, work_folder(shown="a temporary one")] = None
     service: ServiceOfState = ""
     limit: Limit = 20
     max_records_per_chunk: MaxRecordsPerChunk = 200_000

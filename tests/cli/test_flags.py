@@ -45,7 +45,7 @@ def test_a_command_has_the_options_of_its_flags_where_the_parameter_was() -> Non
 
 def test_the_field_of_a_flag_names_its_option_and_its_variable() -> None:
     declared = inspect.signature(expanded(command)).parameters["wait_for"].annotation.__metadata__[0]
-    assert (declared.param_decls, declared.envvar) == (("--wait-for",), "MONEYSTATE_WAIT_FOR")
+    assert (declared.default, declared.envvar) == ("--wait-for", "MONEYSTATE_WAIT_FOR")
     assert Outer(Inner()).wait_for == "1s"
 
 

@@ -19,7 +19,7 @@ SHARE = "0..1"
 
 @dataclass(frozen=True)
 class FakeFlags(Flags):
-    port_number: Annotated[int, port(SCOPE)] = 8080
+    port_number: Annotated[int, port(scope=SCOPE)] = 8080
     latency: str = flag("0ms", "How long each answer takes.", Panel.run, DURATION, scope=SCOPE)
     error_rate: float = flag(
         0.0, "Share of calls that are answered with 500.", Panel.run, SHARE, scope=SCOPE, least=0, most=1
@@ -27,7 +27,7 @@ class FakeFlags(Flags):
     not_found_rate: float = flag(
         0.0, "Share of sessions that it does not know.", Panel.run, SHARE, scope=SCOPE, least=0, most=1
     )
-    seed_number: Annotated[int, seed(SCOPE)] = 1
+    seed_number: Annotated[int, seed(scope=SCOPE)] = 1
 
 
 def fake_session_service(flags: FakeFlags) -> None:
