@@ -33,9 +33,9 @@ class Group(NamedTuple):
     expected: Fingerprint | None  # of the state that was read, if this group knows it
 
     def pack(self) -> bytes:
-        users_buffer = (self.fingerprint.users, self.fingerprint.buffer)
-        expected = None if self.expected is None else (self.expected.users, self.expected.buffer)
-        return marshal.dumps((self.number, astuple(self.file), users_buffer, self.watermark, self.counts, expected))
+        keys_buffer = (self.fingerprint.keys, self.fingerprint.buffer)
+        expected = None if self.expected is None else (self.expected.keys, self.expected.buffer)
+        return marshal.dumps((self.number, astuple(self.file), keys_buffer, self.watermark, self.counts, expected))
 
 
 def unpack(packed: bytes) -> Group:
@@ -67,7 +67,7 @@ class GroupWriter:
         0, which has the counts of the whole."""
         clock = clocks.decode(next(value for key, value in entries if key == clocks.KEY))
         fingerprint = of_group(group, entries, self.state, self.rules)
-        yield 0, SUMMARY, marshal.dumps((fingerprint.users, fingerprint.buffer, clock.counts))
+        yield 0, SUMMARY, marshal.dumps((fingerprint.keys, fingerprint.buffer, clock.counts))
         yield from routed(self.state, group, self.old, self.new, entries)
 
     def merge(self, number: int, rows: Iterable[tuple[int, bytes, bytes]]) -> Group:
@@ -79,9 +79,9 @@ class GroupWriter:
             if key != SUMMARY:
                 by_old[source].append((key, value))
                 continue
-            users, buffer, its_counts = marshal.loads(value)
+            keys, buffer, its_counts = marshal.loads(value)
             counts.update(its_counts)
-            expected = (expected or Fingerprint()) + Fingerprint(users, buffer)
+            expected = (expected or Fingerprint()) + Fingerprint(keys, buffer)
         bound_ms = largest_bound_ms(self.rules)
         entries = rescaled(self.state, number, self.new, by_old.__getitem__, self.old, bound_ms, dict(counts))
         return self.write(number, entries)._replace(expected=expected)

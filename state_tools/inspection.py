@@ -24,13 +24,13 @@ from state_tools.offline import PLACE, is_savepoint, offline_session
 Pairs = Iterable[tuple[bytes, bytes]]
 
 
-def inspect_state(state: StateModel, folder: str, user: bytes | None) -> dict[str, Any] | None:
-    """The state of a user (None: there is no such user), or of the whole job if `user` is None."""
+def inspect_state(state: StateModel, folder: str, key: bytes | None) -> dict[str, Any] | None:
+    """The state of a key (None: there is no such key), or of the whole job if `key` is None."""
     if is_savepoint(folder):
         savepoint = Savepoint(fetched(folder, PLACE))
         m = savepoint.manifest
-        if user is not None:
-            return _user(state, user, savepoint.entries(key_group_of(user, m.key_groups)), m.rules)
+        if key is not None:
+            return _user(state, key, savepoint.entries(key_group_of(key, m.key_groups)), m.rules)
         entries = (entry for group in range(m.key_groups) for entry in savepoint.entries(group))
         read = {} if m.plan is None else plans.from_offset(m.plan).partitions
         return _job(state, [(key, value) for key, value in entries if key == clocks.KEY], m.rules, read)
@@ -38,13 +38,13 @@ def inspect_state(state: StateModel, folder: str, user: bytes | None) -> dict[st
     offset = checkpoint.offset(checkpoint.last_committed())
     rules = checkpoint.rules(offset["rules"])
     with offline_session() as session:
-        if user is not None:
-            return _user(state, user, _group_of_user(session, checkpoint, user), rules)
+        if key is not None:
+            return _user(state, key, _group_of_key(session, checkpoint, key), rules)
         return _job(state, _clocks(session, checkpoint), rules, plans.from_offset(offset).partitions)
 
 
-def _user(state: StateModel, user: bytes, entries: Pairs, rules: dict[str, Any]) -> dict[str, Any] | None:
-    return owner_view(state, user, entries, rules)
+def _user(state: StateModel, key: bytes, entries: Pairs, rules: dict[str, Any]) -> dict[str, Any] | None:
+    return owner_view(state, key, entries, rules)
 
 
 def _job(state: StateModel, entries: Pairs, rules: dict[str, Any], read: Iterable[TopicPartition]) -> dict[str, Any]:
@@ -57,9 +57,9 @@ def _job(state: StateModel, entries: Pairs, rules: dict[str, Any], read: Iterabl
     return {**view, "counts": counts, "rules": rules}
 
 
-def _group_of_user(session: SparkSession, checkpoint: Checkpoint, user: bytes) -> Pairs:
+def _group_of_key(session: SparkSession, checkpoint: Checkpoint, key: bytes) -> Pairs:
     key_groups = checkpoint.settings()["key_groups"]
-    group = key_group_of(user, key_groups)
+    group = key_group_of(key, key_groups)
     rows = entry_rows(session, checkpoint.folder.address, key_groups, checkpoint.last_committed(), group).orderBy(
         "entry"
     )

@@ -168,7 +168,7 @@ class Replay:
         if any(starts.values()):
             notes.append(f"{topic}: not compared, because retention has deleted some records.")
             return None
-        convert = writers(o.formats, self.job.streams, self.prefix, o.registry_url, self.job.schemas)
+        convert = writers(o.formats, self.job.streams, self.prefix, o.registry_url, self.job.service)
         timed = self.job.streams[0] in self.job.timed
         in_topic = _records_in_topic(o, [Range(*tp, starts[tp], ends[tp]) for tp in partitions], timed)
         groups = range(replayed.manifest.key_groups)

@@ -96,7 +96,7 @@ def _type(known: SchemaSet, name: str) -> TypeSchema:
 
 def _to_canonical(topic: str, value_format: str, service: str, registry: str, known: SchemaSet) -> ToCanonical:
     if service:
-        made = converters({topic: value_format}, [InputTopic(0, topic, True, 0)], registry or None, schemas=service)
+        made = converters({topic: value_format}, [InputTopic(0, topic, True, 0)], registry or None, service=service)
         return made.get(0, _as_it_is)
     if value_format == AVRO:
         return AnyVersion(known)

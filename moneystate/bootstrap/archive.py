@@ -45,7 +45,7 @@ class ArchiveOptions:
     formats: dict[str, str] = field(default_factory=dict)
     registry_url: str | None = None
     kafka_config: dict[str, str] = field(default_factory=dict)
-    schemas: str = ""  # as in `JobSpec`
+    service: str = ""  # as in `JobSpec`
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Archiver:
         names = [t.name for t in inputs]
         self.cut: Cut = parse_cut(o.as_of, names)
         self.highs = read_initial_highs(o.initial_highs, names)
-        converts = converters(o.formats, inputs, o.registry_url, schemas=o.schemas)
+        converts = converters(o.formats, inputs, o.registry_url, service=o.service)
         self.times = EventTimes(decoder, o.formats, converts, inputs)
         check_reachable(o.bootstrap_servers, o.kafka_config)
         self.admin: AdminClient = admin_client(o.bootstrap_servers, o.kafka_config)

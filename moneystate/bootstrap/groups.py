@@ -53,7 +53,7 @@ class GroupResult:
     counts: dict[str, int]
     buffered: int
     silent: list[list[int]]
-    users: int
+    keys: int
     facts: dict[str, int]  # number of facts of each kind
     fingerprint: tuple[int, int]  # its two parts
     state: dict[str, Any]
@@ -95,10 +95,10 @@ class _Run:
         fingerprint = of_facts(
             _counted(facts(entries, self.spec.state, self.spec.rules, with_clock=self.group == 0), kinds)
         )
-        users = sum(1 for key, _ in entries if self.spec.state.counts_owner(key))
+        keys = sum(1 for key, _ in entries if self.spec.state.counts_owner(key))
         return GroupResult(
-            self.watermark, self.counts, self.buffered, [list(p) for p in self.silent], users, kinds,
-            (fingerprint.users, fingerprint.buffer), written, output,
+            self.watermark, self.counts, self.buffered, [list(p) for p in self.silent], keys, kinds,
+            (fingerprint.keys, fingerprint.buffer), written, output,
         )  # fmt: skip
 
     def _outputs(self) -> Iterator[Output]:

@@ -63,7 +63,7 @@ class Prepared:
     savepoint: Savepoint
     silent: list[str]  # partitions without any record, which hold the watermark back
     buffered: int
-    users: int  # number of users in the state
+    keys: int  # number of keys in the state
     facts: dict[str, int]  # number of facts of each kind
     records: int  # number of offsets that were read
 
@@ -199,7 +199,7 @@ class Bootstrap:
             Savepoint(folder),
             [place_text(names[code, number]) for code, number in results[0].silent],
             sum(result.buffered for result in results),
-            sum(result.users for result in results),
+            sum(result.keys for result in results),
             kinds,
             started.history.records(),
         )
@@ -254,7 +254,7 @@ class Bootstrap:
             stop_file="",
             formats=o.formats,
             registry_url=o.registry_url,
-            schemas=job.schemas,
+            service=job.service,
         )
 
     def _settings(self) -> dict[str, Any]:

@@ -146,7 +146,7 @@ class Sources:
         probes = min(PROBES, 1 + sum(end - start for start, end in spans.values()) // RECORDS_PER_PROBE)
         points: dict[TopicPartition, dict[int, int]] = {p.tp: {} for p in partitions}
         if spans and probes > 1:
-            converts = converters(spec.formats, spec.inputs, spec.registry_url, 0.0, spec.schemas)
+            converts = converters(spec.formats, spec.inputs, spec.registry_url, 0.0, spec.service)
             planner = Planner(spec, load_decoder(spec.decoder), converts)
             for probe in range(probes):
                 probe_offsets = {tp: start + (end - start) * probe // probes for tp, (start, end) in spans.items()}
@@ -164,7 +164,7 @@ class _Inspection:
 
     def __call__(self, file_and_topic: tuple[ArchiveFile, int]) -> FileFacts:
         s = self.spec
-        convert = converters(s.formats, s.inputs, s.registry_url, schemas=s.schemas)
+        convert = converters(s.formats, s.inputs, s.registry_url, service=s.service)
         return Inspector(EventTimes(load_decoder(s.decoder), s.formats, convert, s.inputs), self.at_ms).inspect(
             *file_and_topic
         )

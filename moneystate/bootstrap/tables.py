@@ -57,7 +57,7 @@ class Tables:
         s = self.spec
         decoder = load_decoder(s.decoder)
         assert isinstance(decoder, ServiceDecoder)  # only services have tables
-        converts = converters(s.formats, s.inputs, s.registry_url, schemas=s.schemas)
+        converts = converters(s.formats, s.inputs, s.registry_url, service=s.service)
         return TableCopies(decoder, s.formats, converts, HistoryFeed(s, self.partitions), s.max_record_bytes)
 
 

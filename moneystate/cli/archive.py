@@ -16,7 +16,7 @@ from moneystate.cli.option import NUMBER, PATH_OR_URI, Flags, Panel, filled, fla
 from moneystate.cli.options import AsOf, GivenService, InitialHighs, Json, Quiet, StartingOffsets
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.kafka.source_spec import load_decoder
-from moneystate.runtime.job import plain_service
+from moneystate.runtime.job import service_spec
 
 
 class FileFormat(StrEnum):
@@ -48,7 +48,7 @@ def archive(context: typer.Context, flags: ArchiveFlags) -> None:
 
     bootstrap reads them. The same command resumes an archive that was stopped.
     """
-    spec = plain_service(services.chosen(context, flags.service))
+    spec = service_spec(services.chosen(context, flags.service))
     flags.store_flags.configure()
     job = spec.job({})
     options = filled(
@@ -59,7 +59,7 @@ def archive(context: typer.Context, flags: ArchiveFlags) -> None:
         formats=flags.format_flags.by_topic(spec.formatted, spec.formats, spec.decoded),
         registry_url=flags.format_flags.schema_registry or None,
         kafka_config=flags.cluster.settings(),
-        schemas=job.schemas,
+        service=job.service,
     )
     archiver = Archiver(options, job.inputs, load_decoder(job.decoder))
     total = archiver.total()

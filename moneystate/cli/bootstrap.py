@@ -39,7 +39,7 @@ from moneystate.engine.plan import Reached
 from moneystate.errors import CheckpointError, ConfigError
 from moneystate.job.local_path import is_local
 from moneystate.job.storage.savepoints import new_savepoint
-from moneystate.runtime.job import plain_service
+from moneystate.runtime.job import service_spec
 from state_tools.export import open_checkpoint
 
 
@@ -112,7 +112,7 @@ def bootstrap(
     """
     out = flags.out
     reference = services.chosen(context, flags.service)
-    spec = plain_service(reference)
+    spec = service_spec(reference)
     job = spec.job({**flags.rule_flags.rules(), **rules_given(reference, words or [])})
     spark_config = flags.spark_flags.configure()
     if flags.work is None and not is_local(out):
@@ -159,7 +159,7 @@ def _tell(prepared: Prepared, out: str, json_output: bool, quiet: bool) -> None:
         numbers = {
             "savepoint": out,
             "records": prepared.records,
-            "users": prepared.users,
+            "keys": prepared.keys,
             "buffered": prepared.buffered,
             "counts": m.counts,
             "silent_partitions": prepared.silent,
@@ -170,7 +170,7 @@ def _tell(prepared: Prepared, out: str, json_output: bool, quiet: bool) -> None:
     if quiet:
         return
     console = Console(file=sys.stderr, soft_wrap=True, highlight=False)
-    console.print(f"{out}: {prepared.records:,} records, {prepared.users:,} users, fingerprint {m.fingerprint}")
+    console.print(f"{out}: {prepared.records:,} records, {prepared.keys:,} keys, fingerprint {m.fingerprint}")
     if prepared.silent:
         console.print(
             f"[yellow]{', '.join(prepared.silent)}: no record yet, so the watermark is held and all events wait.[/] "

@@ -15,7 +15,7 @@ from moneystate.cli.services import load
 from moneystate.errors import MoneystateError
 from moneystate.runtime.failures import line_of
 from moneystate.runtime.folders import folder_of
-from moneystate.runtime.job import plain_job, plain_service
+from moneystate.runtime.job import job_spec, service_spec
 from moneystate.runtime.personal import is_personal_path
 from moneystate.runtime.plan import Plan
 from moneystate.runtime.plans import plan_of
@@ -50,8 +50,8 @@ def refusals(reference: str) -> list[str]:
 
 def _refused(reference: str) -> Iterator[str]:
     parts: list[Callable[[], Any]] = [
-        lambda: plain_job(reference, {}),
-        lambda: plain_service(reference).state.versions,
+        lambda: job_spec(reference, {}),
+        lambda: service_spec(reference).state.versions,
         lambda: ReplicaModel(reference).layout,
         lambda: Contract(plan_of(reference)),
     ]

@@ -1,4 +1,4 @@
-"""`moneystate checkpoint fingerprint, compare` for a query server: the users part of the state, as of one version.
+"""`moneystate checkpoint fingerprint, compare` for a query server: the keys part of the state, as of one version.
 
 A server has no buffered events and no highs, because the changelog does not have them."""
 
@@ -23,7 +23,7 @@ from moneystate.engine.items import END_OF_TIME, NO_TIME
 from moneystate.errors import CheckpointError, ConfigError, QueryError
 from moneystate.ports.service import ServiceSpec
 from moneystate.ports.state import Fact, StateModel
-from moneystate.savepoint.compare import Comparison, FactsOf, compare_facts, users_facts
+from moneystate.savepoint.compare import Comparison, FactsOf, compare_facts, keys_facts
 from moneystate.savepoint.facts import entry_facts
 from moneystate.savepoint.fingerprint import Fingerprint, of_facts
 from moneystate.savepoint.format import Pair
@@ -35,7 +35,7 @@ from moneystate.state.v1 import header_pb2, state_pb2, status_pb2
 from state_tools.offline import open_state
 
 PAGE = 1000
-KEY_GROUPS = 256  # unless a savepoint has another number; of a million users, a few thousand are in memory at a time
+KEY_GROUPS = 256  # unless a savepoint has another number; of a million keys, a few thousand are in memory at a time
 
 
 @dataclass(frozen=True)
@@ -106,11 +106,11 @@ def fingerprint(
 
 def tell_fingerprint(result: tuple[Fingerprint, Moment], json_output: bool) -> None:
     total, moment = result
-    users = str(total).partition("-")[0]
+    keys = str(total).partition("-")[0]
     if json_output:
-        typer.echo(json.dumps({"users": users, **moment.as_json()}))
+        typer.echo(json.dumps({"keys": keys, **moment.as_json()}))
     else:
-        typer.echo(users)
+        typer.echo(keys)
         typer.echo(str(moment), err=True)
 
 
@@ -141,7 +141,7 @@ def compare(
             else:
                 assert saved is not None
                 assert owner is not None
-                facts = users_facts(owner.state, saved)
+                facts = keys_facts(owner.state, saved)
                 sides.append(Side(owner, Moment("", saved.manifest.watermark), facts))
         one, other = sides
         check_same(places, (one.service, other.service))
@@ -151,11 +151,11 @@ def compare(
 
 def tell_comparison(comparison: ServedComparison, json_output: bool) -> None:
     (one, other), places = comparison.moments, comparison.places
-    notes = ["compared: the users; a server has no buffered events"]
+    notes = ["compared: the keys; a server has no buffered events"]
     if one.watermark != other.watermark:
         notes.append(f"these are different moments: {places[0]} is of {one}, {places[1]} of {other}")
-    about = {"compared": "users", "one": one.as_json(), "other": other.as_json()}
-    facts_view.tell_comparison(comparison.state, comparison.result, places, json_output, "users", about, notes)
+    about = {"compared": "keys", "one": one.as_json(), "other": other.as_json()}
+    facts_view.tell_comparison(comparison.state, comparison.result, places, json_output, "keys", about, notes)
 
 
 class Served:

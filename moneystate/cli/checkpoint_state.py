@@ -125,7 +125,7 @@ def fingerprint(place: Place, connect: Connect, flags: StateFlags) -> None:
     """Print a state's fingerprint.
 
     Equal states have equal fingerprints, however they are stored. For a server the command prints the first part, the
-    users, and version and watermark on stderr.
+    keys, and version and watermark on stderr.
     """
     read_at = parse_at(flags.at_version, flags.at_time)
     if checkpoint_served.is_server(place):
@@ -138,9 +138,9 @@ def fingerprint(place: Place, connect: Connect, flags: StateFlags) -> None:
     with open_state(service_of(place, flags.service).state, place) as savepoint:
         m = savepoint.manifest
         if flags.json_output:
-            users, _, buffer = m.fingerprint.partition("-")
+            keys, _, buffer = m.fingerprint.partition("-")
             watermark = facts_view.time_ms(m.watermark)
-            typer.echo(json.dumps({"fingerprint": m.fingerprint, "users": users, "buffer": buffer, **watermark}))
+            typer.echo(json.dumps({"fingerprint": m.fingerprint, "keys": keys, "buffer": buffer, **watermark}))
         else:
             typer.echo(m.fingerprint)
 
@@ -148,7 +148,7 @@ def fingerprint(place: Place, connect: Connect, flags: StateFlags) -> None:
 def compare_states(one: Place, other: Place, connect: Connect, flags: StateFlags, limit: Limit = 20) -> None:
     """Show the differences of two states.
 
-    If one of them is a server, only the users are compared. The command ends with code 0 if there is no difference,
+    If one of them is a server, only the keys are compared. The command ends with code 0 if there is no difference,
     otherwise with 1.
     """
     read_at = parse_at(flags.at_version, flags.at_time)
@@ -171,26 +171,26 @@ def compare_states(one: Place, other: Place, connect: Connect, flags: StateFlags
 def show(
     checkpoint: CheckpointFolder,
     store_flags: StoreFlags,
-    user: Annotated[
+    key: Annotated[
         str | None, typer.Argument(metavar="USER", help="User id, which may be empty; without, the state as a whole.")
     ] = None,
     service: ServiceOfState = "",
     json_output: Json = False,
 ) -> None:
-    """Show a user's state, or how far the job is.
+    """Show the state of a key, or how far the job is.
 
-    A user's state is shown with buffered events and timers. --checkpoint can also be a savepoint.
+    The state of a key is shown with buffered events and timers. --checkpoint can also be a savepoint.
     """
     store_flags.configure()
     state = service_of(checkpoint, service).state
-    seen = inspect_state(state, checkpoint, None if user is None else user.encode())
+    seen = inspect_state(state, checkpoint, None if key is None else key.encode())
     if seen is None:
-        raise ConfigError(f"{user or chr(34) * 2}: expected a user that the state knows, found none.", "check the id.")
+        raise ConfigError(f"{key or chr(34) * 2}: expected a key that the state knows, found none.", "check the id.")
     if json_output:
         typer.echo(exact_json.dumps(seen, ascii=True))
     else:
-        if user is not None:
-            checkpoint_view.print_user(seen)
+        if key is not None:
+            checkpoint_view.print_key(seen)
         else:
             checkpoint_view.print_job(seen)
 

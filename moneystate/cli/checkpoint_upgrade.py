@@ -167,7 +167,7 @@ class _Bar:
 def _show_counts(checkpoint: Checkpoint, given: str, json_output: bool) -> None:
     """Shows the entries by record and version, and how many must be rewritten."""
     service = service_of(checkpoint.root, given)
-    folders = [avro_root(), folder_of(service.job({}).schemas)]
+    folders = [avro_root(), folder_of(service.job({}).service)]
     tree = tree_of({path: content for root in folders for path, content in read_folder(root).items()})
     rows = _rows(tree, service.state.versions, count_state(checkpoint))
     if json_output:

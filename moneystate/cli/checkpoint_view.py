@@ -12,7 +12,7 @@ from moneystate.cli.tables import print_fields, print_table
 from moneystate.ports.state import Row
 from moneystate.records import exact_json
 
-TITLES = {"buffered": "events that the watermark has not passed"}
+BUFFERED = "events that the watermark has not passed"
 
 
 def print_job(seen: Row) -> None:
@@ -23,12 +23,13 @@ def print_job(seen: Row) -> None:
     _print_pairs(console, {name: value for name, value in seen["rules"].items() if name != "known_schemas"})
 
 
-def print_user(seen: Row) -> None:
+def print_key(seen: Row) -> None:
     console = Console(highlight=False)
-    _print_pairs(console, {"user": seen["user"], "watermark": seen["watermark"]})
-    for section, content in seen.items():
-        if content and isinstance(content, list):
-            _print_section(console, TITLES.get(section, section), content)
+    _print_pairs(console, {"key": seen["key"], "watermark": seen["watermark"]})
+    sections = {**seen["state"], BUFFERED: seen["buffered"], "timers": seen["timers"]}
+    for section, content in sections.items():
+        if content:
+            _print_section(console, section, content)
 
 
 def _print_pairs(console: Console, values: Mapping[str, Any]) -> None:

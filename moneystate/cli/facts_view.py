@@ -57,7 +57,7 @@ def print_differences(console: Console, state: StateModel, listed: list[Differen
     replay`."""
     by_key: dict[bytes, list[Difference]] = {}
     for difference in listed:
-        by_key.setdefault(difference.user, []).append(difference)
+        by_key.setdefault(difference.key, []).append(difference)
     for key, mine in sorted(by_key.items()):
         console.print(f"key {whole_text(key)}" if key else "all keys")
         for difference in mine:
@@ -103,7 +103,7 @@ def _text(value: Any) -> str:
 
 def as_json(state: StateModel, d: Difference) -> dict[str, Any]:
     return {
-        "user": whole_text(d.user),
+        "key": whole_text(d.key),
         "kind": d.kind,
         "id": [_json(field) for field in d.id],
         "one": None if d.one is None else [_json(field) for field in d.one],

@@ -17,7 +17,7 @@ from moneystate.errors import ConfigError
 from moneystate.ingest import process
 from moneystate.ingest.app import Limits
 from moneystate.ingest.options import IngestOptions, Security, TopicOptions
-from moneystate.runtime.job import check_formats, plain_service
+from moneystate.runtime.job import check_formats, service_spec
 from moneystate.runtime.reference import service_at
 
 MIB = 1 << 20
@@ -94,7 +94,7 @@ def ingest(context: typer.Context, words: Services, flags: IngestFlags) -> None:
 
 def _formats(references: list[str], flags: FormatFlags) -> dict[str, str]:
     """The formats of all topics. Raises ConfigError."""
-    specs = [plain_service(reference) for reference in references]
+    specs = [service_spec(reference) for reference in references]
     known = [topic for spec in specs for topic in spec.formatted]
     declared = {topic: name for spec in specs for topic, name in spec.formats.items()}
     decoded = [topic for spec in specs for topic in spec.decoded]

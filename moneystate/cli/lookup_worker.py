@@ -120,7 +120,7 @@ def lookup_worker(
     by_topic = flags.format_flags.by_topic([requests, replies], declared)
     inputs = [InputTopic(REQUESTS, requests, False, 0), InputTopic(REPLIES, replies, False, 0)]
     registry = flags.format_flags.schema_registry or None
-    read = converters(by_topic, inputs, registry, schemas=reference)
+    read = converters(by_topic, inputs, registry, service=reference)
     policy, http_service = flags.policy(), flags.http_service(url)
     with tempfile.TemporaryDirectory(prefix="moneystate-lookups-") as scratch:
         config = filled(

@@ -1,4 +1,4 @@
-"""Reviews a bootstrap's state before it becomes a savepoint: counts, some users, differences from a live state."""
+"""Reviews a bootstrap's state before it becomes a savepoint: counts, some keys, differences from a live state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from moneystate.savepoint.format import Savepoint
 from state_tools.export import open_checkpoint
 from state_tools.offline import is_savepoint, open_state
 
-SAMPLE_USERS = 3
+SAMPLE_KEYS = 3
 DIFFERENCES = 20
 COUNTS = ("waiting", "looking_up", "duplicates", "late")
 
@@ -55,7 +55,7 @@ def _numbers(prepared: Prepared) -> Table:
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column()
     table.add_column(justify="right")
-    rows = [("records", prepared.records), ("users", prepared.users), ("buffered", prepared.buffered)]
+    rows = [("records", prepared.records), ("keys", prepared.keys), ("buffered", prepared.buffered)]
     rows += [(name.replace("_", " "), m.counts.get(name, 0)) for name in COUNTS]
     rows += [(f"state: {kind}", n) for kind, n in sorted(prepared.facts.items())]
     for name, n in rows:
@@ -65,27 +65,27 @@ def _numbers(prepared: Prepared) -> Table:
 
 
 def _print_sample(console: Console, state: StateModel, savepoint: Savepoint) -> None:
-    """Shows the first users of the first key group that has any: the facts about each, by kind."""
+    """Shows the first keys of the first key group that has any: the facts about each, by kind."""
     rows: list[list[str]] = []
-    for user, user_facts in _users(state, savepoint):
+    for key, facts_of_key in _keys(state, savepoint):
         by_kind: dict[str, list[Fact]] = {}
-        for fact in user_facts:
+        for fact in facts_of_key:
             by_kind.setdefault(fact.kind, []).append(fact)
         for kind, facts_of_it in by_kind.items():
             first = facts_of_it[0]
             id = " ".join(map(facts_view.whole_text, first.id))
             example = f"{id} {facts_view.content_text(state, kind, first.content)}".strip()
-            rows.append([facts_view.whole_text(user), kind, f"{len(facts_of_it):,}", example])
-    print_table(console, ["user", "what", "how many", "for example"], rows, right=["how many"])
+            rows.append([facts_view.whole_text(key), kind, f"{len(facts_of_it):,}", example])
+    print_table(console, ["key", "what", "how many", "for example"], rows, right=["how many"])
 
 
-def _users(state: StateModel, savepoint: Savepoint) -> Iterator[tuple[bytes, list[Fact]]]:
+def _keys(state: StateModel, savepoint: Savepoint) -> Iterator[tuple[bytes, list[Fact]]]:
     manifest = savepoint.manifest
     for group in range(manifest.key_groups):
-        by_user: dict[bytes, list[Fact]] = {}
+        by_key: dict[bytes, list[Fact]] = {}
         for fact in facts(savepoint.entries(group), state, manifest.rules, with_clock=False):
-            if fact.user:
-                by_user.setdefault(fact.user, []).append(fact)
-        if by_user:
-            yield from [(user, by_user[user]) for user in sorted(by_user)[:SAMPLE_USERS]]
+            if fact.key:
+                by_key.setdefault(fact.key, []).append(fact)
+        if by_key:
+            yield from [(key, by_key[key]) for key in sorted(by_key)[:SAMPLE_KEYS]]
             return

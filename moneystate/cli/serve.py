@@ -19,7 +19,7 @@ from moneystate.errors import SavepointError
 from moneystate.job.local_path import is_local
 from moneystate.job.storage import savepoints
 from moneystate.replica.files import generation
-from moneystate.runtime.job import plain_service
+from moneystate.runtime.job import service_spec
 from moneystate.runtime.plans import plan_of
 from moneystate.serving import supervisor
 from moneystate.serving.limits import Limits
@@ -112,7 +112,7 @@ def _snapshot(address: str, data: str, reference: str, flags: StoreFlags) -> str
     if not address or (generation(data) is not None and not is_local(address)):
         return ""
     flags.configure()
-    made_by, job = savepoints.manifest_of(address, SNAPSHOT).job, plain_service(reference).name
+    made_by, job = savepoints.manifest_of(address, SNAPSHOT).job, service_spec(reference).name
     if made_by != job:
         raise SavepointError(
             f"{SNAPSHOT} {address}: expected a state of {job}, found one of {made_by}.",

@@ -10,7 +10,7 @@ from moneystate.cli import services
 from moneystate.cli.flag_groups import ClusterFlags
 from moneystate.kafka.client import check_reachable
 from moneystate.ports.service import JobSpec
-from moneystate.runtime.job import plain_service
+from moneystate.runtime.job import service_spec
 
 
 class Reached(NamedTuple):
@@ -22,7 +22,7 @@ class Reached(NamedTuple):
 
 def reach(context: typer.Context, cluster: ClusterFlags, service: str) -> Reached:
     """Raises BrokerError if no broker answers, and ConfigError."""
-    job = plain_service(services.chosen(context, service)).job({})
+    job = service_spec(services.chosen(context, service)).job({})
     settings = cluster.settings()
     check_reachable(cluster.bootstrap_servers, settings)
     return Reached(job, settings)

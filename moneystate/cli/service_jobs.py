@@ -26,7 +26,7 @@ from moneystate.job.run_options import RunOptions
 from moneystate.job.storage.folder import child
 from moneystate.kafka.starting import parse_start
 from moneystate.ports.service import STATE_SCHEMAS, TOPICS, JobSpec
-from moneystate.runtime.job import DEAD_LETTER, FAIL, check_formats, plain_service
+from moneystate.runtime.job import DEAD_LETTER, FAIL, check_formats, service_spec
 from moneystate.runtime.reference import given_in, made_at, service_at, with_rules
 from moneystate.runtime.timed import in_order
 from moneystate.schemas.services import check_released
@@ -81,7 +81,7 @@ def prepare(
     options = replace(options, replies_s=parse_ms(lookup_deadline, "--lookup-deadline") / 1000)
     own = [_own(options, path, len(paths) > 1) for path in paths]
     earlier = [before(one) for one in own]
-    specs = [plain_service(path) for path in paths]
+    specs = [service_spec(path) for path in paths]
     known = [topic for spec in specs for topic in spec.formatted]
     by_format = {topic for spec in specs for topic in spec.formatted if topic not in spec.decoded}
     chosen = FormatFlags(format, options.registry_url or "").by_topic(known, decoded={*known} - by_format)
@@ -150,7 +150,7 @@ def _own(options: RunOptions, path: str, several: bool) -> RunOptions:
 
 def _prepared(path: str, rules: Mapping[str, Any], options: RunOptions, chosen: Mapping[str, str]) -> Prepared:
     check_released(path)
-    service = plain_service(path)
+    service = service_spec(path)
     spec = (
         planned_job(service, options.checkpoint) if options.finish_batch else service.job({**rules, **_saved(options)})
     )

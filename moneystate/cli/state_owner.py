@@ -9,7 +9,7 @@ from moneystate.cli import services
 from moneystate.cli.known_services import KNOWN
 from moneystate.errors import CheckpointError, ConfigError
 from moneystate.ports.service import ServiceSpec
-from moneystate.runtime.job import plain_service
+from moneystate.runtime.job import service_spec
 from moneystate.runtime.reference import service_at
 from state_tools.offline import job_of, rules_of
 
@@ -25,7 +25,7 @@ def service_named(place: str, name: str, given: str, rules: Mapping[str, Any]) -
     paths = services.load_all(given) if given else [path for paths in KNOWN.values() for path in paths]
     mine = [path for path in paths if service_at(path).name == name]
     if mine:
-        return plain_service(mine[0], rules)
+        return service_spec(mine[0], rules)
     expected = given or f"one of {', '.join(KNOWN)}"
     raise CheckpointError(
         f"{place}: expected the state of {expected}, found that of {name}.",

@@ -22,7 +22,7 @@ from moneystate.kafka.client import METADATA_TIMEOUT_S
 from moneystate.kafka.convert import converters
 from moneystate.kafka.offsets import FullPartition, log_ends, log_starts, offsets_at, topic_states
 from moneystate.kafka.source_spec import load_decoder
-from moneystate.runtime.job import plain_service
+from moneystate.runtime.job import service_spec
 
 MOST: Final = 50_000  # records that are read
 MARGIN_MS: Final = 60_000  # for clocks that differ
@@ -51,7 +51,7 @@ class Inquiry:
     """Reads the inputs of one service, whose rules are those of its declaration and configuration."""
 
     def __init__(self, topics: Topics, reference: str, registry_url: str) -> None:
-        service = plain_service(reference)
+        service = service_spec(reference)
         self.topics = topics
         self.formats = dict(service.formats)
         self.spec = service.job({})
@@ -111,7 +111,7 @@ class Inquiry:
     def _intake(self, begins: Iterable[FullPartition]) -> Intake:
         spec = self.spec
         inputs, decoder = Inputs(spec.inputs), load_decoder(spec.decoder)
-        converts = converters(self.formats, spec.inputs, self.registry_url or None, schemas=spec.schemas)
+        converts = converters(self.formats, spec.inputs, self.registry_url or None, service=spec.service)
         partitions = [
             PlannedPartition(*inputs.place((topic.removeprefix(self.topics.prefix), partition)), 1)
             for topic, partition in begins

@@ -18,7 +18,7 @@ from moneystate.console.servers import Asked, Server, Servers
 from moneystate.engine.avro import Malformed
 from moneystate.engine.items import NO_TIME
 from moneystate.errors import CheckpointError, ConfigError, MoneystateError
-from moneystate.runtime.job import plain_service
+from moneystate.runtime.job import service_spec
 from moneystate.runtime.state_model import ServiceState
 from moneystate.savepoint.format import Savepoint
 from moneystate.serving.arguments import version_text
@@ -107,7 +107,7 @@ class SavedState:
 
     def records(self, states: Sequence[str]) -> Iterator[list[Item]]:
         manifest = self.savepoint.manifest
-        state, wanted = plain_service(self.reference, manifest.rules).state, frozenset(states)
+        state, wanted = service_spec(self.reference, manifest.rules).state, frozenset(states)
         assert isinstance(state, ServiceState)
         for group in range(manifest.key_groups):
             try:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
-from moneystate.ports.state import USERS, Fact
+from moneystate.ports.state import KEYS, Fact
 from moneystate.savepoint.fingerprint import Fingerprint, of_facts
 
 SIDES: Final = ("one", "other")
@@ -102,4 +102,4 @@ class Records:
 
 
 def fingerprint_of(items: Iterable[Item]) -> Fingerprint:
-    return of_facts(Fact(USERS, one.state, one.key.encode(), (one.id.encode(),), (one.json.encode(),)) for one in items)
+    return of_facts(Fact(KEYS, one.state, one.key.encode(), (one.id.encode(),), (one.json.encode(),)) for one in items)

@@ -35,7 +35,7 @@ class SinkSpec:
     topic_prefix: str
     formats: dict[str, str] = field(default_factory=dict)  # value formats of topics that are not written as Avro
     registry_url: str | None = None
-    schemas: str = ""  # as in `JobSpec`
+    service: str = ""  # as in `JobSpec`
     dead_letter_stream: int = -1
 
 
@@ -151,7 +151,7 @@ def _with_originals(spec: SinkSpec, outputs: list[Output]) -> list[Output]:
 
 def _write_once(spec: SinkSpec, sink: PartitionSink, batch: BatchId, results: Iterable[Result]) -> Report:
     """Writes the batch in one transaction, unless its marker is there."""
-    convert = writers(spec.formats, spec.stream_names, spec.topic_prefix, spec.registry_url, spec.schemas)
+    convert = writers(spec.formats, spec.stream_names, spec.topic_prefix, spec.registry_url, spec.service)
     report, groups = Report(), list[int]()
     writing, committing = Stopwatch(), Stopwatch()
     try:

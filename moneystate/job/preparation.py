@@ -142,7 +142,7 @@ class Preparation:
             else EmptyInitialState()
         )
         sink = self.specs.sink()
-        convert = writers(sink.formats, sink.stream_names, sink.topic_prefix, sink.registry_url, sink.schemas)
+        convert = writers(sink.formats, sink.stream_names, sink.topic_prefix, sink.registry_url, sink.service)
         digest = plans.digest(start["offset"])
         owner = self.spec.state.owner_of
         Publisher(sink.config, self.options.partitions, epoch, digest, known, owner, convert, self.on_publish).run()

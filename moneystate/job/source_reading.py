@@ -62,7 +62,7 @@ def read_blocks(spec: SourceSpec, plan: TaskRead, marked: set[int]) -> list[byte
 
 def open_intake(spec: SourceSpec, plan: TaskRead) -> Intake:
     decoder = load_decoder(spec.decoder)
-    converts = converters(spec.formats, spec.inputs, spec.registry_url, schemas=spec.schemas)
+    converts = converters(spec.formats, spec.inputs, spec.registry_url, service=spec.service)
     inputs = Inputs(spec.inputs)
     intake = Intake(
         decoder,

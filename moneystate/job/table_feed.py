@@ -67,6 +67,6 @@ def _of_run(run: str, spec: SourceSpec) -> TableCopies:
     if run not in _copies:
         decoder = load_decoder(spec.decoder)
         assert isinstance(decoder, ServiceDecoder)
-        converts = converters(spec.formats, spec.inputs, spec.registry_url, schemas=spec.schemas)
+        converts = converters(spec.formats, spec.inputs, spec.registry_url, service=spec.service)
         _copies[run] = TableCopies(decoder, spec.formats, converts, KafkaFeed(spec), spec.max_record_bytes)
     return _copies[run]

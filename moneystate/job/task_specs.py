@@ -75,7 +75,7 @@ class TaskSpecs:
             rewrite=o.rewrite,
             replies_s=o.replies_s if o.drain else 0.0,
             max_record_bytes=self.spec.max_record_bytes,
-            schemas=self.spec.schemas,
+            service=self.spec.service,
             clock=self.spec.clock,
             broker_skew_ms=o.broker_skew_ms,
             clock_every_ms=READERS_WAIT_MS if self.spec.timed else NOBODY_WAITS_MS,
@@ -86,7 +86,7 @@ class TaskSpecs:
         partitions = self.checkpoint.settings()[startup.CHANGELOG_PARTITIONS]
         config = self.sink_config(partitions, self.checkpoint.start()["superseded"])
         return SinkSpec(
-            config, self.spec.streams, o.topic_prefix, o.formats, o.registry_url, self.spec.schemas,
+            config, self.spec.streams, o.topic_prefix, o.formats, o.registry_url, self.spec.service,
             self.spec.dead_letter_stream,
         )  # fmt: skip
 

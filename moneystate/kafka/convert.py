@@ -23,13 +23,13 @@ def converters(
     inputs: list[InputTopic],
     registry_url: str | None,
     id_wait_s: float | None = None,
-    schemas: str = "",
+    service: str = "",
 ) -> dict[int, Convert]:
     """Converters to canonical form, by topic code. Topics in Avro single-object encoding need none as long as each
-    type has one version. `id_wait_s`: as in `confluent_format`; `schemas`: as in `JobSpec`."""
-    further = bool(schemas) and topic_schemas.has_further_versions(schemas)
+    type has one version. `id_wait_s`: as in `confluent_format`; `service`: as in `JobSpec`."""
+    further = bool(service) and topic_schemas.has_further_versions(service)
     wanted = {t: formats.get(t.name, AVRO) for t in inputs if further or formats.get(t.name, AVRO) != AVRO}
-    return {t.code: _reader(name, t.name, schemas, registry_url, id_wait_s) for t, name in wanted.items()}
+    return {t.code: _reader(name, t.name, service, registry_url, id_wait_s) for t, name in wanted.items()}
 
 
 def _reader(name: str, topic: str, service: str, registry_url: str | None, id_wait_s: float | None) -> Convert:
@@ -43,12 +43,12 @@ def _reader(name: str, topic: str, service: str, registry_url: str | None, id_wa
 
 
 def writers(
-    formats: dict[str, str], streams: list[str], prefix: str, registry_url: str | None, schemas: str = ""
+    formats: dict[str, str], streams: list[str], prefix: str, registry_url: str | None, service: str = ""
 ) -> dict[int, Convert]:
-    """Converters from canonical form, by stream number, for output topics in other formats. `schemas`: as in
+    """Converters from canonical form, by stream number, for output topics in other formats. `service`: as in
     `JobSpec`."""
     wanted = {n: formats[name] for n, name in enumerate(streams) if formats.get(name, AVRO) != AVRO}
-    return {n: _writer(name, streams[n], prefix, schemas, registry_url) for n, name in wanted.items()}
+    return {n: _writer(name, streams[n], prefix, service, registry_url) for n, name in wanted.items()}
 
 
 def _writer(name: str, topic: str, prefix: str, service: str, registry_url: str | None) -> Convert:

@@ -42,7 +42,7 @@ class SourceSpec:
     rewrite: tuple[int, int] | None = None
     replies_s: float = 0.0  # how long a drained job keeps reading unordered inputs unless `drain_complete_file` appears
     max_record_bytes: int = 0  # limit of an event's canonical value; 0: no limit
-    schemas: str = ""  # as in `JobSpec`
+    service: str = ""  # as in `JobSpec`
     clock: str = ""  # the topic, without prefix, where the planner takes the broker's time
     broker_skew_ms: int | None = None  # as in `BrokerClock`
     clock_every_ms: int = 1_000  # how often time goes on by itself while nothing is due

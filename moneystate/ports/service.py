@@ -92,8 +92,8 @@ class JobSpec:
     max_record_bytes: int = 0  # limit of an event's value; 0: no limit
     # Size in bytes of the largest record of an output topic, where it is known.
     largest: Mapping[str, int] = field(default_factory=dict)
-    # MODULE:NAME of a service, whose topics have schemas of their own; empty: the program's schemas.
-    schemas: str = ""
+    # MODULE:NAME of the service, by which other processes make it; empty: none, for tests of the engine alone.
+    service: str = ""
     # Output streams whose topics are created with other settings than the rest.
     created: Mapping[str, Stream] = field(default_factory=dict)
     timed: Sequence[str] = ()  # output streams that carry their writer's order

@@ -21,7 +21,7 @@ Field = bytes | int | None
 Row = dict[str, Any]
 Migration = Callable[[bytes], bytes]
 
-USERS, BUFFER = "users", "buffer"
+KEYS, BUFFER = "keys", "buffer"
 
 # The schemas of the engine's own entries.
 ENGINE_SCHEMAS = (fingerprints.BUFFER_CHUNK, fingerprints.KEY_GROUP_CLOCK, fingerprints.KEY_GROUP_CLOCK_V1)
@@ -30,9 +30,9 @@ ENGINE_SCHEMAS = (fingerprints.BUFFER_CHUNK, fingerprints.KEY_GROUP_CLOCK, finge
 class Fact(NamedTuple):
     """One statement that a state makes."""
 
-    part: str  # USERS or BUFFER
+    part: str  # KEYS or BUFFER
     kind: str  # name of the kind, for people
-    user: bytes  # the owner; empty: concerns all owners
+    key: bytes  # the owner; empty: concerns all owners
     id: tuple[Field, ...]  # unique among the facts of this kind and owner
     content: tuple[Field, ...]  # differs if two states disagree about the fact
 
@@ -104,15 +104,15 @@ class StateModel(Protocol):
 def owner(state: StateModel, key: bytes) -> bytes:
     """The owner of an entry. Raises CheckpointError for an entry that the service does not know: it must be neither
     dropped nor skipped, because nobody can say what it means."""
-    user = state.owner_of(key)
-    if user is None:
+    its_owner = state.owner_of(key)
+    if its_owner is None:
         kinds = ", ".join(chr(kind) for kind in sorted(state.kinds))
         raise CheckpointError(
             f"state: expected entries of the kinds {kinds}, whose owner this program can tell, found one with the key "
             f"{key!r}.",
             "use the program that wrote it, or newer.",
         )
-    return user
+    return its_owner
 
 
 def time_text(ms: int) -> str | None:

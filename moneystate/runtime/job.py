@@ -104,7 +104,7 @@ def decoder_path(reference: str, codes: Mapping[str, int], dead_letter_errors: b
     return f"{__name__}:{decoder.__name__} {json.dumps([reference, dict(sorted(codes.items())), dead_letter_errors])}"
 
 
-def plain_service(reference: str, earlier: Mapping[str, Any] | None = None) -> ServiceSpec:
+def service_spec(reference: str, earlier: Mapping[str, Any] | None = None) -> ServiceSpec:
     """The service of a reference. `earlier`: the saved rules of an earlier run, which include the topics' numbers."""
     reference = with_rules(reference, _service_rules(reference, earlier or {}))
     plan = plan_of(reference, _codes(earlier or {}))
@@ -114,7 +114,7 @@ def plain_service(reference: str, earlier: Mapping[str, Any] | None = None) -> S
     by_format = {i.topic for i in service.inputs if i.decode is None} | {o.topic for o in service.outputs}
     return ServiceSpec(
         name=service.name,
-        job=partial(plain_job, reference),
+        job=partial(job_spec, reference),
         state=ServiceState(reference, plan.codes),
         formatted=sorted(formats),
         formats=formats,
@@ -122,7 +122,7 @@ def plain_service(reference: str, earlier: Mapping[str, Any] | None = None) -> S
     )
 
 
-def plain_job(reference: str, rules: Mapping[str, Any]) -> JobSpec:
+def job_spec(reference: str, rules: Mapping[str, Any]) -> JobSpec:
     """The job of a service. `rules` come from the command line or a checkpoint; missing rules have their defaults."""
     reference = with_rules(reference, _service_rules(reference, rules))
     plan = plan_of(reference, _codes(rules))
@@ -166,7 +166,7 @@ def plain_job(reference: str, rules: Mapping[str, Any]) -> JobSpec:
         pending_counter=LOOKING_UP if service.lookups else None,
         state=ServiceState(reference, plan.codes),
         reader_rules=[*sorted(service_rules), "topics"],
-        schemas=reference,
+        service=reference,
         readable=_readable(plan),
         code=code_of(service),
         functions=digests_of(service),

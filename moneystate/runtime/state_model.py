@@ -9,7 +9,7 @@ from typing import Any, Final
 from moneystate.engine.avro import HEADER_BYTES, MAGIC, Malformed, read_long
 from moneystate.engine.items import VALUE, Item
 from moneystate.engine.place import own_value
-from moneystate.ports.state import ENGINE_SCHEMAS, USERS, Fact, Migration, Pair, Row, Versions, time_text
+from moneystate.ports.state import ENGINE_SCHEMAS, KEYS, Fact, Migration, Pair, Row, Versions, time_text
 from moneystate.records import exact_json
 from moneystate.records.type_names import has_type_field
 from moneystate.runtime import layout
@@ -79,7 +79,7 @@ class ServiceState:
         title = f"{_NAMES[place.kind]} {place.name}"
         if isinstance(cell.kind, SeenKind):
             for at, id in _seen(cell, watermark):
-                yield Fact(USERS, title, place.owner, (id.encode(),), (at,))
+                yield Fact(KEYS, title, place.owner, (id.encode(),), (at,))
             return
         if cell.has_expired(watermark):
             return
@@ -89,7 +89,7 @@ class ServiceState:
             content: tuple[bytes | int | None, ...] = (changed_at, cell.kind.codec.write_body(cell.value))
         else:
             content = (value[HEADER_BYTES:],)
-        yield Fact(USERS, title, place.owner, (place.id,), content)
+        yield Fact(KEYS, title, place.owner, (place.id,), content)
 
     def records(
         self, entries: Iterable[Pair], watermark: int, rules: Mapping[str, Any]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from moneystate.ports.state import USERS, Fact, Field, StateModel
+from moneystate.ports.state import KEYS, Fact, Field, StateModel
 from moneystate.savepoint.facts import facts
 from moneystate.savepoint.format import Savepoint
 from moneystate.savepoint.rescale import largest_bound_ms, rescaled
@@ -18,7 +18,7 @@ class Difference(NamedTuple):
     """A fact on which two states differ."""
 
     kind: str
-    user: bytes
+    key: bytes
     id: tuple[Field, ...]
     one: tuple[Field, ...] | None  # what the first state says; None: nothing
     other: tuple[Field, ...] | None  # what the second state says; None: nothing
@@ -55,25 +55,24 @@ def compare_facts(one: FactsOf, other: FactsOf, key_groups: int, most: int) -> C
     return Comparison(total, listed)
 
 
-def users_facts(state: StateModel, savepoint: Savepoint) -> FactsOf:
+def keys_facts(state: StateModel, savepoint: Savepoint) -> FactsOf:
     """The facts of a savepoint that a replica of the changelog has, too."""
     groups = savepoint.manifest.key_groups
-    return lambda group: (fact for fact in _facts(state, savepoint, group, groups) if fact.part == USERS)
+    return lambda group: (fact for fact in _facts(state, savepoint, group, groups) if fact.part == KEYS)
 
 
 Known = dict[tuple[str, bytes, tuple[Field, ...]], tuple[Field, ...]]  # content, by what it is about
 
 
 def _differences(mine: Known, theirs: Known) -> Iterator[Difference]:
-    for key in sorted(mine.keys() | theirs.keys(), key=repr):
-        a, b = mine.get(key), theirs.get(key)
+    for about in sorted(mine.keys() | theirs.keys(), key=repr):
+        a, b = mine.get(about), theirs.get(about)
         if a != b:
-            kind, user, id = key
-            yield Difference(kind, user, id, a, b)
+            yield Difference(*about, a, b)
 
 
 def _known(group_facts: Iterable[Fact]) -> Known:
-    return {(fact.kind, fact.user, fact.id): fact.content for fact in group_facts}
+    return {(fact.kind, fact.key, fact.id): fact.content for fact in group_facts}
 
 
 def _facts(state: StateModel, savepoint: Savepoint, group: int, groups: int) -> Iterator[Fact]:

@@ -1,6 +1,6 @@
 """The fingerprint of a job's state: a hash that does not depend on order or storage (`moneystate.savepoint.facts`).
 
-The sum mod 2^128 of BLAKE2b-128 of each fact, in two parts: `users`, which a replica of the changelog has, too, and
+The sum mod 2^128 of BLAKE2b-128 of each fact, in two parts: `keys`, which a replica of the changelog has, too, and
 `buffer`. So the fingerprint of the whole is the sum over its key groups, whatever their number.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from moneystate.ports.state import USERS, Fact, Field, Pair, StateModel
+from moneystate.ports.state import KEYS, Fact, Field, Pair, StateModel
 from moneystate.savepoint.facts import facts
 
 MODULUS = 1 << 128
@@ -19,14 +19,14 @@ MODULUS = 1 << 128
 
 @dataclass(frozen=True)
 class Fingerprint:
-    users: int = 0
+    keys: int = 0
     buffer: int = 0
 
     def __add__(self, other: Fingerprint) -> Fingerprint:
-        return Fingerprint((self.users + other.users) % MODULUS, (self.buffer + other.buffer) % MODULUS)
+        return Fingerprint((self.keys + other.keys) % MODULUS, (self.buffer + other.buffer) % MODULUS)
 
     def __str__(self) -> str:
-        return f"{self.users:032x}-{self.buffer:032x}"
+        return f"{self.keys:032x}-{self.buffer:032x}"
 
 
 def of_group(group: int, entries: Iterable[Pair], state: StateModel, rules: Mapping[str, Any]) -> Fingerprint:
@@ -36,19 +36,19 @@ def of_group(group: int, entries: Iterable[Pair], state: StateModel, rules: Mapp
 
 
 def of_facts(group_facts: Iterable[Fact]) -> Fingerprint:
-    users = buffer = 0
+    keys = buffer = 0
     for fact in group_facts:
         n = int.from_bytes(blake2b(encode(fact), digest_size=16).digest(), "big")
-        if fact.part == USERS:
-            users += n
+        if fact.part == KEYS:
+            keys += n
         else:
             buffer += n
-    return Fingerprint(users % MODULUS, buffer % MODULUS)
+    return Fingerprint(keys % MODULUS, buffer % MODULUS)
 
 
 def encode(fact: Fact) -> bytes:
     """Bytes that no other fact has: each field with its type and length."""
-    return b"".join([_field(field) for field in (fact.kind.encode(), fact.user, *fact.id, *fact.content)])
+    return b"".join([_field(field) for field in (fact.kind.encode(), fact.key, *fact.id, *fact.content)])
 
 
 def _field(field: Field) -> bytes:

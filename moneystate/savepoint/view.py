@@ -44,12 +44,13 @@ def owner_view(state: StateModel, key: bytes, entries: Iterable[Pair], rules: Ma
             waiting += _buffered(value, key)
         elif owner(state, name) == key:
             mine.append((name, value))
-    view = state.view(mine, watermark, rules)
+    sections = state.view(mine, watermark, rules)
+    view: Row = {"state": {name: rows for name, rows in sections.items() if name != "timers"}}  # the buffer has them
     view["buffered"] = [_event(state, item) for item in waiting if item[RANK] < TIMER_RANK]
     view["timers"] = [_timer(state, item) for item in waiting if item[RANK] >= TIMER_RANK]
-    if not any(view.values()):
+    if not any([*view["state"].values(), view["buffered"], view["timers"]]):
         return None
-    return {"user": key.decode(errors="replace"), "watermark": time_text(watermark), **view}
+    return {"key": key.decode(errors="replace"), "watermark": time_text(watermark), **view}
 
 
 def _buffered(chunk: bytes, key: bytes) -> list[Item]:

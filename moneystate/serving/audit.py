@@ -13,9 +13,9 @@ class Audit(AuditLog):
     """The audit log of a query server."""
 
     def write(
-        self, call: str, caller: Caller, users: Iterable[str], version: Version | None, outcome: str, changed: bool
+        self, call: str, caller: Caller, keys: Iterable[str], version: Version | None, outcome: str, changed: bool
     ) -> None:
-        """`users`: those whose personal fields were read, or who were changed."""
+        """`keys`: those whose personal fields were read, or who were changed."""
         if self.log is None:
             return
         self.log.info(
@@ -23,7 +23,7 @@ class Audit(AuditLog):
             call=call,
             subject=caller.subject,
             peer=caller.peer,
-            users=list(users),
+            keys=list(keys),
             version=None if version is None else str(version),
             outcome=outcome,
         )

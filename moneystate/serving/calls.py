@@ -151,7 +151,7 @@ def too_big(title: str, size: int) -> Failure:
 
 
 def title_of(message: Any) -> str:
-    """Returns what a record, change or user in an answer is, for `too_big`."""
+    """Returns what a record, change or key in an answer is, for `too_big`."""
     record = message.after if "after" in message.DESCRIPTOR.fields_by_name else message
     if "name" in record.DESCRIPTOR.fields_by_name:
         return " ".join(part for part in (record.name.state, record.name.key, record.name.id) if part)

@@ -81,7 +81,7 @@ class Metrics:
         )
         self.keys = Gauge(
             "moneystate_replica_keys",
-            "Keys (users) with state at the newest version.",
+            "Keys with state at the newest version.",
             multiprocess_mode="livemax",
             registry=self.registry,
         )

@@ -112,7 +112,7 @@ def check_fits(message: Any) -> None:
 
 
 def note(call: Call, *user_ids: str) -> None:
-    """Records for the audit log that personal fields of these users are returned."""
+    """Records for the audit log that personal fields of these keys are returned."""
     if call.caller.personal:
         call.touched.extend(user_ids)
 

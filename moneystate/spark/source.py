@@ -50,7 +50,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def planner(self) -> Planner:
         if self._planner is None:
             s = self.spec
-            converts = converters(s.formats, s.inputs, s.registry_url, id_wait_s=0.0, schemas=s.schemas)
+            converts = converters(s.formats, s.inputs, s.registry_url, id_wait_s=0.0, service=s.service)
             self._planner = Planner(s, load_decoder(s.decoder), converts)
         return self._planner
 

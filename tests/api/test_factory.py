@@ -15,7 +15,7 @@ from moneystate.api.rules import from_text, plain, read
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.services import load
 from moneystate.errors import ConfigError, ServiceError
-from moneystate.runtime.job import plain_job, plain_service
+from moneystate.runtime.job import job_spec, service_spec
 from moneystate.runtime.plans import plan_of
 from moneystate.runtime.reference import made_at, with_rules
 from moneystate.testing import Bench
@@ -125,9 +125,9 @@ def test_a_factory_makes_the_service_of_its_configuration() -> None:
 
 
 def test_a_job_knows_its_configuration_from_its_rules_alone() -> None:
-    job = plain_job(with_rules(GREETER, plain(CONFIG)), {})
+    job = job_spec(with_rules(GREETER, plain(CONFIG)), {})
     saved = json.loads(json.dumps(job.rules))
-    again = plain_service(GREETER, saved).job(saved)
+    again = service_spec(GREETER, saved).job(saved)
     assert again.rules == job.rules
     assert [t.name for t in again.inputs] == ["front", "back"]
     assert again.decoder == job.decoder
@@ -135,9 +135,9 @@ def test_a_job_knows_its_configuration_from_its_rules_alone() -> None:
 
 
 def test_a_flag_overrides_the_file() -> None:
-    job = plain_job(with_rules(GREETER, plain(CONFIG)), {"style": "loud", "bound_ms": 5})
-    assert made_at(job.schemas).rules.style == "loud"
-    assert plan_of(job.schemas).rules.words == "good day"
+    job = job_spec(with_rules(GREETER, plain(CONFIG)), {"style": "loud", "bound_ms": 5})
+    assert made_at(job.service).rules.style == "loud"
+    assert plan_of(job.service).rules.words == "good day"
     assert job.bound_ms == 5
 
 

@@ -18,31 +18,31 @@ from moneystate.errors import ServiceError
 from moneystate.job.checkpoint import Checkpoint
 from moneystate.kafka.source_spec import load_decoder
 from moneystate.runtime import folders
-from moneystate.runtime.job import check_runs, plain_job, plain_service
+from moneystate.runtime.job import check_runs, job_spec, service_spec
 
 ORDERS = "examples.orders.orders:service"
 
 
 def test_the_numbers_of_topics_are_kept_whatever_is_declared_later() -> None:
-    first = plain_job(ORDERS, {})
+    first = job_spec(ORDERS, {})
     assert first.rules["topics"] == {"orders": 0, "payments": 1}
-    later = plain_job(ORDERS, {"topics": {"payments": 0, "abandoned": 1}})
+    later = job_spec(ORDERS, {"topics": {"payments": 0, "abandoned": 1}})
     assert later.rules["topics"] == {"abandoned": 1, "orders": 2, "payments": 0}
     assert {t.name: t.code for t in later.inputs} == {"orders": 2, "payments": 0}
-    assert plain_service(ORDERS, later.rules).state.topics[2] == "orders"
+    assert service_spec(ORDERS, later.rules).state.topics[2] == "orders"
     decoder: Any = load_decoder(later.decoder)
     assert decoder.plan.codes == later.rules["topics"]
 
 
 def test_topics_take_records_that_hold_several_events() -> None:
-    assert plain_job(ORDERS, {}).largest == {}
-    job = plain_job("services.joining.service:joining", {"services": ["a", "b"], "max_record_bytes": 1_000})
+    assert job_spec(ORDERS, {}).largest == {}
+    job = job_spec("services.joining.service:joining", {"services": ["a", "b"], "max_record_bytes": 1_000})
     assert job.largest == {"joined": 6_000, "joining-state": 6_000}
 
 
 def test_a_job_by_the_rules_that_a_checkpoint_has_kept_is_the_same_job() -> None:
-    job = plain_job(ORDERS, {"wait_ms": 5, "bound_ms": 7, "on_error": "dead-letter"})
-    again = plain_job(ORDERS, json.loads(json.dumps(job.rules)))
+    job = job_spec(ORDERS, {"wait_ms": 5, "bound_ms": 7, "on_error": "dead-letter"})
+    again = job_spec(ORDERS, json.loads(json.dumps(job.rules)))
     assert again.rules == job.rules
     assert again.is_program_of(job.rules)
     processor: Any = pickle.loads(pickle.dumps(again.make))()
@@ -69,19 +69,19 @@ LIMITED = "tests.api.services.limited:service"
 
 
 def test_the_limits_of_an_input_are_rules_that_a_checkpoint_keeps() -> None:
-    job = plain_job(LIMITED, {"bound_ms": 7, "slack_ms": 40})
+    job = job_spec(LIMITED, {"bound_ms": 7, "slack_ms": 40})
     assert job.rules["bounds"] == {"fast": 0, "slow": 90}
     assert job.rules["max_futures"] == {"slow": 5}
     assert job.bounds() == {0: 0, 1: 90, 2: 7}
-    assert "bounds" not in plain_job(ORDERS, {}).rules
+    assert "bounds" not in job_spec(ORDERS, {}).rules
     recorded = {**job.rules, "bounds": {"slow": 1}}  # of an earlier version of the service
-    again = plain_job(LIMITED, recorded)
+    again = job_spec(LIMITED, recorded)
     assert again.bounds() == {0: 7, 1: 1, 2: 7}
     assert again.rules == recorded
 
 
 def test_a_batch_planned_with_other_bounds_names_them(tmp_path: Path) -> None:
-    old, new = plain_job(LIMITED, {"slack_ms": 40}).rules, plain_job(LIMITED, {"slack_ms": 41}).rules
+    old, new = job_spec(LIMITED, {"slack_ms": 40}).rules, job_spec(LIMITED, {"slack_ms": 41}).rules
     checkpoint = Checkpoint(str(tmp_path))
     checkpoint.keep_rules(old)
     plan = Plan(rules_hash(old), {"fast": "id"}, {("fast", 0): PartitionPlan(5, "active")})

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from moneystate.engine.items import Output
 from moneystate.ports.service import JobSpec
 from moneystate.records.platform_records import Heartbeat
-from moneystate.runtime.job import plain_job
+from moneystate.runtime.job import job_spec
 from moneystate.runtime.plans import plan_of
 from moneystate.savepoint.facts import facts
 from moneystate.savepoint.fingerprint import Fingerprint, of_facts
@@ -129,7 +129,7 @@ def parcels_log(chance: random.Random) -> list[Input]:
 
 
 def parcels_result(log: Spread, chance: random.Random, end_ms: int) -> Result:
-    job, plan = plain_job(PARCELS, {"bound_ms": BOUND_MS}), plan_of(PARCELS)
+    job, plan = job_spec(PARCELS, {"bound_ms": BOUND_MS}), plan_of(PARCELS)
     arrivals = [t.code for t in job.inputs if t.arrival]
     others = [t.code for t in job.inputs if not t.arrival]
     sim = Run(plan, BOUND_MS, log.partitions, chance.randint(1, 5), False).sim

@@ -16,7 +16,7 @@ from moneystate.job.state_checks import unreadable
 from moneystate.ports.service import STATE_SCHEMAS
 from moneystate.runtime import layout
 from moneystate.runtime.cells import TimerKind
-from moneystate.runtime.job import plain_job
+from moneystate.runtime.job import job_spec
 from moneystate.runtime.processor import ServiceProcessor
 from moneystate.runtime.state_model import ServiceState
 from moneystate.testing import Bench
@@ -200,9 +200,9 @@ def test_forgetting_a_key_reaches_what_is_no_longer_declared(monkeypatch: pytest
 
 
 def test_a_job_knows_the_timers_that_were_declared_before() -> None:
-    before = plain_job(REFERENCE, {}).rules
+    before = job_spec(REFERENCE, {}).rules
     assert "timer timer" in before[STATE_SCHEMAS]
-    job = plain_job(f'{REFERENCE} {{"timer":false}}', {STATE_SCHEMAS: before[STATE_SCHEMAS]})
+    job = job_spec(f'{REFERENCE} {{"timer":false}}', {STATE_SCHEMAS: before[STATE_SCHEMAS]})
     processor: Any = job.make()
     assert [kind.name for kind in processor.current.kinds if isinstance(kind, TimerKind)] == ["timer"]
     assert job.rules[STATE_SCHEMAS] == before[STATE_SCHEMAS]

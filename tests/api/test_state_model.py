@@ -38,7 +38,7 @@ def test_each_entry_is_a_fact_until_it_has_expired() -> None:
     entries = list(bench().entries())
     facts = [fact for key, value in entries for fact in STATE.facts(key, value, 3 * S, {})]
     assert len(facts) == len(entries)
-    assert len({(fact.kind, fact.user, fact.id) for fact in facts}) == len(entries)
+    assert len({(fact.kind, fact.key, fact.id) for fact in facts}) == len(entries)
     later = {fact.kind for key, value in entries for fact in STATE.facts(key, value, 3 * S + 60 * S, {})}
     assert later == {"value total", "map items", "timer forget", "timer nightly"}
 

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any
 
 from moneystate.records.platform_records import Heartbeat
-from moneystate.runtime.job import plain_job
+from moneystate.runtime.job import job_spec
 from moneystate.runtime.plans import plan_of
 from moneystate.savepoint.facts import facts
 from moneystate.savepoint.fingerprint import Fingerprint, of_facts
@@ -77,7 +77,7 @@ def spread(
 
 def result(entries: list[Entry], partitions: dict[int, int], chance: random.Random) -> tuple[Any, Fingerprint, int]:
     """Returns the result of a run in random batches, and a drain."""
-    job = plain_job(PRICING, {"bound_ms": BOUND_MS})
+    job = job_spec(PRICING, {"bound_ms": BOUND_MS})
     run = Run(plan_of(PRICING), BOUND_MS, partitions, chance.randint(1, 5), False)
     start = 0
     for end in [*sorted(chance.randint(0, len(entries)) for _ in range(chance.randint(0, 5))), len(entries)]:

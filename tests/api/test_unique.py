@@ -16,7 +16,7 @@ from moneystate.engine.items import NO_TIME
 from moneystate.job.state_checks import unreadable
 from moneystate.ports.service import STATE_SCHEMAS, TOPICS, UNIQUE_STATE
 from moneystate.runtime import layout
-from moneystate.runtime.job import plain_job
+from moneystate.runtime.job import job_spec
 from moneystate.runtime.seen_page import EMPTY, MOST_TEXT, id_text, pack_id
 from moneystate.runtime.state_model import ServiceState
 from moneystate.testing import Bench
@@ -164,7 +164,7 @@ def test_facts_are_ids_and_not_pages() -> None:
     assert told(bench)
     state = ServiceState(REFERENCE, bench.plan.codes)
     facts = [f for key, value in stored(bench, b"u").items() for f in state.facts(key, value, 6 * S, {})]
-    assert {(f.user, *f.id, *f.content) for f in facts} == {
+    assert {(f.key, *f.id, *f.content) for f in facts} == {
         (b"a", e.id.encode(), e.at) for e in expected(sent, 10 * S) if e.at + 10 * S > 6 * S
     }
     rows = state.view(stored(bench, b"u").items(), 6 * S, {})["seen"]
@@ -196,7 +196,7 @@ def test_what_only_looks_like_a_uuid_stays_text(text: str) -> None:
 
 
 def test_a_checkpoint_with_ids_of_an_earlier_program_is_refused() -> None:
-    spec = plain_job(REFERENCE, {})
+    spec = job_spec(REFERENCE, {})
     assert unreadable(spec, spec.rules) == []
     earlier = {name: its for name, its in spec.rules[STATE_SCHEMAS].items() if not name.startswith(UNIQUE_STATE)}
     (refused,) = unreadable(spec, {**spec.rules, STATE_SCHEMAS: earlier})

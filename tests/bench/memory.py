@@ -31,7 +31,7 @@ from moneystate.job.entry_cache import RocksEntryCache
 from moneystate.job.segment_files import SegmentFiles
 from moneystate.kafka.source_spec import load_decoder
 from moneystate.ports.service import JobSpec
-from moneystate.runtime.job import plain_job
+from moneystate.runtime.job import job_spec
 from tests.enrichment.jobs import SERVICE
 from tests.workloads.workload_log import workload_log
 
@@ -119,7 +119,7 @@ def records_of(events: int, users: int, seed: int) -> list[Record]:
 def run(name: str, records: Sequence[Record], batch: int) -> Costs:
     folder = Path(tempfile.mkdtemp(prefix="bench-memory-"))
     try:
-        job = MemoryJob(plain_job(name, {}), records, folder)
+        job = MemoryJob(job_spec(name, {}), records, folder)
         total = Costs(0.0, 0.0, 0, 0, 0)
         for start in range(0, len(records), batch):
             total = total.plus(job.batch(records[start : start + batch]))

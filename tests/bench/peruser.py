@@ -28,7 +28,7 @@ from moneystate.engine.effects import Effects
 from moneystate.engine.items import NO_TIME
 from moneystate.job.batch_writing import Report
 from moneystate.job.run_options import RunOptions
-from moneystate.runtime.job import plain_job
+from moneystate.runtime.job import job_spec
 from moneystate.spark.job import Job
 from moneystate.spark.jvm_start import ARROW_ROWS
 from moneystate.spark.operator import KEY_SCHEMA, STATE_NAME, VALUE_SCHEMA
@@ -45,7 +45,7 @@ ROWS_PER_BATCH = 10_000
 class PerUser(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.entries = handle.getMapState(STATE_NAME, KEY_SCHEMA, VALUE_SCHEMA)
-        self.processor = plain_job(SERVICE, {}).make()
+        self.processor = job_spec(SERVICE, {}).make()
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         items = sorted(marshal.loads(row.item) for row in rows)
@@ -125,7 +125,7 @@ def main() -> None:
     a = p.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-plain-") as folder:
         options = RunOptions(a.bootstrap_servers, f"{folder}/checkpoint", a.topic_prefix, bounded=True)
-        job = PerUserJob(plain_job(SERVICE, {}), options, lambda _: None)
+        job = PerUserJob(job_spec(SERVICE, {}), options, lambda _: None)
         started = time.monotonic()
         report = job.run()
     if not report.outputs:

@@ -17,7 +17,7 @@ from moneystate.errors import ArchiveError
 from moneystate.ports.service import JobSpec
 from moneystate.records.platform_records import Heartbeat
 from moneystate.runtime.decoder import ServiceDecoder
-from moneystate.runtime.job import plain_job, plain_service
+from moneystate.runtime.job import job_spec, service_spec
 from moneystate.runtime.plans import plan_of
 from moneystate.savepoint.fingerprint import Fingerprint, of_group
 from moneystate.savepoint.format import Savepoint
@@ -33,7 +33,7 @@ TIMES = [10_000, 9_000, 15_000, 7_000, 14_500, 13_000]
 
 def check_bootstrap_equals(live: Simulation, job: JobSpec, records: list[Input], tmp_path: Path) -> Savepoint:
     """The savepoint that a bootstrap makes of the records has the state and the outputs of one live batch."""
-    write_archive(tmp_path / "archive", records, live.partitions, names=plan_of(job.schemas).topics)
+    write_archive(tmp_path / "archive", records, live.partitions, names=plan_of(job.service).topics)
     options = BootstrapOptions(
         sources=[str(tmp_path / "archive")], out=tmp_path / "made", with_output=True, key_groups=2, partitions=1,
         max_records_per_chunk=4,
@@ -49,8 +49,8 @@ def check_bootstrap_equals(live: Simulation, job: JobSpec, records: list[Input],
 
 
 def test_a_bootstrap_takes_each_input_with_its_own_bound(tmp_path: Path) -> None:
-    job = plain_job(LIMITED, {"bound_ms": 1_000})
-    plan = plan_of(job.schemas)
+    job = job_spec(LIMITED, {"bound_ms": 1_000})
+    plan = plan_of(job.service)
     codes = plan.codes
     live = Simulation(
         ServiceDecoder(plan), job.inputs, [(code, 0) for code in codes.values()], job.make, job.bound_ms,
@@ -68,17 +68,17 @@ def test_a_bootstrap_takes_each_input_with_its_own_bound(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("with_headers", [True, False])
 def test_an_archive_without_headers_is_refused_where_an_input_needs_them(tmp_path: Path, with_headers: bool) -> None:
-    job = plain_job(MAILBOX, {})
+    job = job_spec(MAILBOX, {})
     fields: dict[str, Any] = {"offset": 0, "timestamp": 5, "timestampType": 0, "key": None, "value": None}
     if with_headers:
         header = {"host": "h1", "at": "5"}
         fields["headers"] = [{"key": k, "value": base64.b64encode(v.encode()).decode()} for k, v in header.items()]
-    for topic in plan_of(job.schemas).codes:
+    for topic in plan_of(job.service).codes:
         (tmp_path / "archive" / topic / "0").mkdir(parents=True)
     (tmp_path / "archive" / "pings" / "0" / "0-0.jsonl").write_text(json.dumps(fields) + "\n")
     options = BootstrapOptions(
         sources=[str(tmp_path / "archive")], out=tmp_path / "made", key_groups=1, partitions=1,
-        formats=dict(plain_service(MAILBOX).formats),
+        formats=dict(service_spec(MAILBOX).formats),
     )  # fmt: skip
     bootstrap = Bootstrap(job, options, lambda _: None)
     if with_headers:
@@ -92,8 +92,8 @@ CHAIN = "tests.api.services.chain:branches"
 
 
 def test_a_bootstrap_reads_the_places_and_marks_that_an_archive_has_kept(tmp_path: Path) -> None:
-    job = plain_job(CHAIN, {})
-    plan = plan_of(job.schemas)
+    job = job_spec(CHAIN, {})
+    plan = plan_of(job.service)
     code, closings = plan.codes["stands"], plan.codes["closings"]
     codec = next(iter(plan.inputs[code].values())).codec
     decoder = ServiceDecoder(plan)

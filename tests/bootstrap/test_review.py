@@ -29,7 +29,7 @@ def test_counts_users_and_differences_are_shown_and_nothing_is_made(
     prepared = Bootstrap(enrichment_job(Rules()), options, lambda progress: None).prepare(Here())
     assert review(STATE, prepared, str(tmp_path / "live"), yes=True)
     shown = capsys.readouterr().err
-    assert f"{prepared.users:,}" in shown
+    assert f"{prepared.keys:,}" in shown
     assert prepared.savepoint.manifest.fingerprint in shown
     assert '"UY"' in shown
     assert "differences from" in shown

@@ -31,7 +31,7 @@ from moneystate.kafka.transactions import Application
 from moneystate.ports.service import JobSpec
 from moneystate.replica.follower import MISPLACED_ADVICE
 from moneystate.runtime.folders import folder_of
-from moneystate.runtime.job import plain_job
+from moneystate.runtime.job import job_spec
 from moneystate.savepoint.fingerprint import of_group
 from moneystate.savepoint.format import Savepoint
 from moneystate.schemas.services import check_released, findings_of, release_service
@@ -240,7 +240,7 @@ def a_plan_that_is_none(place: Place) -> Advice:
 
 @case
 def another_program_than_before(place: Place) -> Advice:
-    job = plain_job(ORDERS, {})
+    job = job_spec(ORDERS, {})
     checkpoint = place.checkpoint(job, {}, {})
     checkpoint.keep_rules({**job.rules, "logic": 0})
     seen: Any = SimpleNamespace(spec=job, checks=SimpleNamespace(settings=checkpoint.settings()), checkpoint=checkpoint)
@@ -285,7 +285,7 @@ def misplaced_entries(place: Place) -> Advice:
 
 @case
 def records_that_are_gone(place: Place) -> Advice:
-    job, prefix = plain_job(ORDERS, {}), place.cluster.prefix
+    job, prefix = job_spec(ORDERS, {}), place.cluster.prefix
     topics = {topic.name: place.cluster.create(topic.name) for topic in job.inputs}
     place.cluster.send(topics["orders"], numbered(0, 10))
     place.cluster.delete_before(topics["orders"], 5)

@@ -23,7 +23,7 @@ from moneystate.job.initial import check_fits
 from moneystate.job.startup import check_existing, other_code, settings_of, written_part
 from moneystate.job.state_checks import check_readable
 from moneystate.ports.service import UNIQUE_STATE, JobSpec
-from moneystate.runtime.job import plain_job
+from moneystate.runtime.job import job_spec
 from moneystate.savepoint.manifest import FileInfo, Manifest
 
 ORDERS = "examples.orders.orders:service"
@@ -52,22 +52,22 @@ def told(spec: JobSpec, checkpoint: Checkpoint, **settings: Any) -> list[tuple[s
 
 
 def test_each_thing_that_a_start_changes_is_told(tmp_path: Path) -> None:
-    before = dict(plain_job(ORDERS, {}).rules)
+    before = dict(job_spec(ORDERS, {}).rules)
     same = existing(tmp_path / "a", before, ("orders", "payments"))
-    assert told(plain_job(ORDERS, {}), same) == []
-    assert told(plain_job(ORDERS, {"wait_ms": 1}), same) == [("rule", "wait_ms", False)]
-    assert told(plain_job(ORDERS, {}), same, key_groups=128) == [("setting", "key_groups", True)]
+    assert told(job_spec(ORDERS, {}), same) == []
+    assert told(job_spec(ORDERS, {"wait_ms": 1}), same) == [("rule", "wait_ms", False)]
+    assert told(job_spec(ORDERS, {}), same, key_groups=128) == [("setting", "key_groups", True)]
     fewer = existing(tmp_path / "b", {**before, "known_schemas": before["known_schemas"][1:]}, ("orders", "old"))
-    assert told(plain_job(ORDERS, {}), fewer) == [
+    assert told(job_spec(ORDERS, {}), fewer) == [
         ("input", "payments", False),
         ("input", "old", False),
         ("schema", "known", False),
     ]
     newer = existing(tmp_path / "c", {**before, "state_versions": 9, "logic": 0}, ("orders", "payments"))
-    assert told(plain_job(ORDERS, {}), newer) == [("state", "versions", True), ("program", "logic", False)]
+    assert told(job_spec(ORDERS, {}), newer) == [("state", "versions", True), ("program", "logic", False)]
     unfinished = existing(tmp_path / "d", before, ("orders", "payments"), unfinished=True)
-    assert told(plain_job(ORDERS, {"wait_ms": 1}), unfinished)[0] == ("batch", "0", True)
-    assert told(plain_job(ORDERS, {}), Checkpoint(str(tmp_path / "none"))) == [("checkpoint", "orders", False)]
+    assert told(job_spec(ORDERS, {"wait_ms": 1}), unfinished)[0] == ("batch", "0", True)
+    assert told(job_spec(ORDERS, {}), Checkpoint(str(tmp_path / "none"))) == [("checkpoint", "orders", False)]
 
 
 def savepoint(rules: dict[str, Any], topics: tuple[str, ...], key_groups: int = 64) -> Manifest:
@@ -77,8 +77,8 @@ def savepoint(rules: dict[str, Any], topics: tuple[str, ...], key_groups: int = 
 
 
 def test_a_start_from_a_savepoint_is_compared_with_it(tmp_path: Path) -> None:
-    new, spec = Checkpoint(str(tmp_path / "none")), plain_job(ORDERS, {"wait_ms": 1})
-    before = dict(plain_job(ORDERS, {}).rules)
+    new, spec = Checkpoint(str(tmp_path / "none")), job_spec(ORDERS, {"wait_ms": 1})
+    before = dict(job_spec(ORDERS, {}).rules)
 
     def told_of(manifest: Manifest) -> list[tuple[str, str, bool]]:
         return [(c.part, c.name, c.refused) for c in changes(spec, SETTINGS, new, manifest)]
@@ -94,8 +94,8 @@ def test_a_start_from_a_savepoint_is_compared_with_it(tmp_path: Path) -> None:
 
 def test_an_input_that_is_added_is_no_other_rule(tmp_path: Path) -> None:
     """Neither for a planned batch nor for a savepoint, whatever limits it brings with it."""
-    fewer = {**plain_job(ORDERS, {}).rules, "topics": {"orders": 0}}
-    more = {**plain_job(ORDERS, {}).rules, "bounds": {"payments": 5}, "timed": ["payments"]}
+    fewer = {**job_spec(ORDERS, {}).rules, "topics": {"orders": 0}}
+    more = {**job_spec(ORDERS, {}).rules, "bounds": {"payments": 5}, "timed": ["payments"]}
     unfinished = existing(tmp_path, fewer, ("orders",), unfinished=True)
     unfinished.check_rules(more)
     assert list(unfinished.changed_rules(more)) == ["topics", "bounds", "timed"]
@@ -106,7 +106,7 @@ def test_an_input_that_is_added_is_no_other_rule(tmp_path: Path) -> None:
 
 
 def test_an_input_does_not_become_a_timed_stream(tmp_path: Path) -> None:
-    before, after = plain_job(ORDERS, {}).rules, {**plain_job(ORDERS, {}).rules, "timed": ["orders"]}
+    before, after = job_spec(ORDERS, {}).rules, {**job_spec(ORDERS, {}).rules, "timed": ["orders"]}
     for then, now, says in (
         (before, after, "an ordinary input in orders"),
         (after, before, "a timed stream in orders"),
@@ -116,23 +116,21 @@ def test_an_input_does_not_become_a_timed_stream(tmp_path: Path) -> None:
             check_existing(checkpoint, SETTINGS, now, finish_batch=False, reads_replies=False)
         with pytest.raises(RulesError, match=f"--initial-state: expected {says}"):
             check_fits(savepoint(dict(then), ("orders",)), "orders", 64, now, [])
-        spec = replace(plain_job(ORDERS, {}), rules=now)
+        spec = replace(job_spec(ORDERS, {}), rules=now)
         assert told(spec, checkpoint) == [("input", "orders", True)]
 
 
 def test_a_text_that_becomes_json_is_told(tmp_path: Path) -> None:
-    job = plain_job("services.joining.service:joining", {"services": ["a", "b"]})
+    job = job_spec("services.joining.service:joining", {"services": ["a", "b"]})
     assert "Part.body" in job.rules["json_fields"]
-    assert "json_fields" not in plain_job(ORDERS, {}).rules
-    checkpoint = existing(tmp_path, dict(plain_job(ORDERS, {}).rules), ("orders", "payments"))
-    spec = replace(
-        plain_job(ORDERS, {}), rules={**plain_job(ORDERS, {}).rules, "json_fields": ["OrderPlaced.customer"]}
-    )
+    assert "json_fields" not in job_spec(ORDERS, {}).rules
+    checkpoint = existing(tmp_path, dict(job_spec(ORDERS, {}).rules), ("orders", "payments"))
+    spec = replace(job_spec(ORDERS, {}), rules={**job_spec(ORDERS, {}).rules, "json_fields": ["OrderPlaced.customer"]})
     assert told(spec, checkpoint) == [("schema", "JSON fields", False)]
 
 
 def test_other_functions_are_told(tmp_path: Path) -> None:
-    job = plain_job(ORDERS, {})
+    job = job_spec(ORDERS, {})
     checkpoint = existing(tmp_path, dict(job.rules), ("orders", "payments"))
     assert told(job, checkpoint) == []
     checkpoint.keep_code(job.code, job.functions)
@@ -141,7 +139,7 @@ def test_other_functions_are_told(tmp_path: Path) -> None:
 
 
 def test_the_functions_that_changed_are_named(tmp_path: Path) -> None:
-    job = plain_job(ORDERS, {})
+    job = job_spec(ORDERS, {})
     assert {"place", "take", "expire"} <= set(job.functions)
     checkpoint = existing(tmp_path, dict(job.rules), ("orders", "payments"))
     checkpoint.keep_code("as it was", {**job.functions, "take": "0a", "gone": "0b"})
@@ -156,7 +154,7 @@ def ids_of(job: JobSpec) -> dict[str, list[str]]:
 
 
 def test_the_records_that_changed_are_named(tmp_path: Path) -> None:
-    job = plain_job(ORDERS, {})
+    job = job_spec(ORDERS, {})
     (schema,) = job.rules["state_schemas"]["value order"]
     before = {**job.rules, "state_schemas": {**ids_of(job), "value order": []}, "state_versions": 0}
     now = replace(job, rules={**job.rules, "state_schemas": {"value order": [schema]}})
@@ -165,7 +163,7 @@ def test_the_records_that_changed_are_named(tmp_path: Path) -> None:
 
 
 def test_functions_that_were_edited_after_a_part_of_a_batch_was_written_are_warned_of(tmp_path: Path) -> None:
-    checkpoint = existing(tmp_path, dict(plain_job(ORDERS, {}).rules), ("orders",), unfinished=True)
+    checkpoint = existing(tmp_path, dict(job_spec(ORDERS, {}).rules), ("orders",), unfinished=True)
     epoch = str(checkpoint.epoch())
     before = {marker_key("orders", 1): Marker(epoch, 0, "")}
     part = {**before, marker_key("orders", 2): Marker(epoch, 1, "")}
@@ -253,14 +251,14 @@ def test_a_file_that_is_no_plan_is_refused(tmp_path: Path, content: str) -> None
 
 
 def test_plan_and_start_refuse_state_that_the_program_cannot_read(tmp_path: Path) -> None:
-    spec = plain_job(ORDERS, {})
+    spec = job_spec(ORDERS, {})
     of_order = spec.rules["state_schemas"]["value order"]
     for had, says in (
         ({"value order": of_order, "map lines": ["c301"]}, "map lines: .*no longer declared"),
         ({"value order": [*of_order, "c301aa"]}, "value order: .*may have entries of c301aa, which no version"),
     ):
         before = {**spec.rules, "state_schemas": {**ids_of(spec), **had}}
-        now = plain_job(ORDERS, {"state_schemas": before["state_schemas"]})
+        now = job_spec(ORDERS, {"state_schemas": before["state_schemas"]})
         checkpoint = existing(tmp_path / says[:8], before, ("orders", "payments"))
         (change,) = changes(now, SETTINGS, checkpoint)
         assert (change.part, change.name, change.refused) == ("state", says.partition(":")[0], True)
@@ -272,17 +270,17 @@ def test_plan_and_start_refuse_state_that_the_program_cannot_read(tmp_path: Path
 
 
 def test_what_was_written_before_is_remembered(tmp_path: Path) -> None:
-    written = plain_job(ORDERS, {"state_schemas": {"map lines": ["c301"]}}).rules["state_schemas"]
-    assert written == {"map lines": ["c301"], **plain_job(ORDERS, {}).rules["state_schemas"]}
+    written = job_spec(ORDERS, {"state_schemas": {"map lines": ["c301"]}}).rules["state_schemas"]
+    assert written == {"map lines": ["c301"], **job_spec(ORDERS, {}).rules["state_schemas"]}
 
 
 @pytest.mark.parametrize("given", [{"state_schemas": None}, {"logic": 1}])
 def test_an_unfinished_batch_of_an_earlier_program_keeps_its_rules(given: dict[str, Any]) -> None:
-    assert "state_schemas" not in plain_job(ORDERS, given).rules
+    assert "state_schemas" not in job_spec(ORDERS, given).rules
 
 
 def test_plan_tells_what_else_a_start_refuses(tmp_path: Path) -> None:
-    spec = plain_job(ORDERS, {})
+    spec = job_spec(ORDERS, {})
     checkpoint = existing(tmp_path, dict(spec.rules), ("orders", "payments"))
     drained = Plan(plans.rules_hash(spec.rules), dict.fromkeys(("orders", "payments"), "id"), {}, drain=True)
     (tmp_path / "offsets" / "0").write_text(f"v1\n{{}}\n{json.dumps(drained.to_offset())}")
@@ -297,7 +295,7 @@ def test_plan_tells_what_else_a_start_refuses(tmp_path: Path) -> None:
 
 
 def test_plan_tells_that_a_newer_program_wrote_the_checkpoint(tmp_path: Path) -> None:
-    spec = plain_job(ORDERS, {})
+    spec = job_spec(ORDERS, {})
     checkpoint = existing(tmp_path, dict(spec.rules), ("orders", "payments"))
     offset = {**checkpoint.offset(0), "format": 99, "version": 99, "state_version": 99}
     (tmp_path / "offsets" / "0").write_text(f"v1\n{{}}\n{json.dumps(offset)}")
@@ -306,7 +304,7 @@ def test_plan_tells_that_a_newer_program_wrote_the_checkpoint(tmp_path: Path) ->
 
 
 def test_plan_and_a_start_from_a_savepoint_refuse_the_same(tmp_path: Path) -> None:
-    new, spec = Checkpoint(str(tmp_path / "new")), plain_job(ORDERS, {})
+    new, spec = Checkpoint(str(tmp_path / "new")), job_spec(ORDERS, {})
     whole = savepoint(dict(spec.rules), ("orders", "payments"))
     drained = Plan("", {}, {}, drain=True).to_offset()
     refused = [
@@ -325,7 +323,7 @@ def test_plan_and_a_start_from_a_savepoint_refuse_the_same(tmp_path: Path) -> No
 
 
 def test_plan_and_a_start_on_a_checkpoint_refuse_the_same(tmp_path: Path) -> None:
-    spec, topics = plain_job(ORDERS, {}), ("orders", "payments")
+    spec, topics = job_spec(ORDERS, {}), ("orders", "payments")
     rules = dict(spec.rules)
     same = existing(tmp_path / "same", rules, topics)
     cases: list[tuple[Checkpoint, dict[str, Any]]] = [

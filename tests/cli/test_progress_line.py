@@ -9,14 +9,14 @@ from moneystate.cli.display import Display
 from moneystate.engine.deadletter import COUNT_PREFIX
 from moneystate.job.progress import BatchProgress
 from moneystate.ports.service import JobSpec
-from moneystate.runtime.job import plain_service
+from moneystate.runtime.job import service_spec
 from tests.enrichment.jobs import Rules, enrichment_job
 
 COUNTS = {"late": 2, "moved": 7, f"{COUNT_PREFIX}malformed": 3, "split": 1_007, "none": 0, "a": 1, "b": 1, "c": 1}
 
 
 def plain(name: str) -> JobSpec:
-    return plain_service(services.load(name)).job({})
+    return service_spec(services.load(name)).job({})
 
 
 def shown(spec: JobSpec, counts: dict[str, int]) -> list[str]:

@@ -20,7 +20,7 @@ from moneystate.engine import plan as plans
 from moneystate.errors import ConfigError, ServiceError
 from moneystate.job.checkpoint import Checkpoint
 from moneystate.job.startup import settings_of
-from moneystate.runtime.job import plain_job
+from moneystate.runtime.job import job_spec
 from state_tools.replay import changed_functions, other_rules
 
 ORDERS = "examples.orders.orders:service"
@@ -72,7 +72,7 @@ def prepared(*words: str) -> Prepared:
 def checkpoint(tmp_path: Path) -> Checkpoint:
     """The checkpoint of a job with other rules, key groups and partitions than the declared ones."""
     made = Checkpoint(str(tmp_path))
-    rules = plain_job(ORDERS, {"wait_ms": 60_000, "bound_ms": 7_000, "on_error": "dead-letter"}).rules
+    rules = job_spec(ORDERS, {"wait_ms": 60_000, "bound_ms": 7_000, "on_error": "dead-letter"}).rules
     made.keep_rules(rules)
     offset = plans.Plan(plans.rules_hash(rules), TOPIC_IDS, READ).to_offset()
     made.begin(settings_of("orders", 128, 100, "orders", ""), {"superseded": [], "offset": offset})
@@ -157,7 +157,7 @@ def test_a_value_at_its_limit_is_taken() -> None:
 
 def test_rules_that_contradict_each_other_are_one_line() -> None:
     with pytest.raises(ConfigError, match=r"rules that Limits accepts, but ValueError: least is above limit_c"):
-        plain_job(LIMITED, {"least": 101})
+        job_spec(LIMITED, {"least": 101})
     with pytest.raises(ConfigError, match=r"\[limited\]\.limit_cents: expected 0 or more, found -1"):
         read(Limits, {**plain(Limits()), "limit_cents": -1}, "[limited]")
 

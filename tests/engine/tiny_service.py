@@ -17,7 +17,7 @@ from moneystate.bootstrap.options import BootstrapOptions
 from moneystate.engine.items import Item
 from moneystate.job.run_options import RunOptions
 from moneystate.ports.service import JobSpec
-from moneystate.ports.state import ENGINE_SCHEMAS, USERS, Fact, Field, Pair, Row, Versions
+from moneystate.ports.state import ENGINE_SCHEMAS, KEYS, Fact, Field, Pair, Row, Versions
 from moneystate.savepoint.rescale import rescale
 from moneystate.spark.job import Job
 from state_tools.offline import open_state
@@ -40,7 +40,7 @@ class TinyState:
         return True
 
     def facts(self, key: bytes, value: bytes, watermark: int, rules: Mapping[str, Any]) -> Iterator[Fact]:
-        yield Fact(USERS, "window", key[1:], (), decode_window(value))
+        yield Fact(KEYS, "window", key[1:], (), decode_window(value))
 
     def held_since(self, key: bytes, value: bytes) -> int | None:
         return None

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from moneystate.ports.service import JobSpec
 from moneystate.runtime.decoder import ServiceDecoder
-from moneystate.runtime.job import plain_job, plain_service
+from moneystate.runtime.job import job_spec, service_spec
 from tests.enrichment.topics import PLAN
 from tests.reference import model
 
 SERVICE: Final = "services.enrichment.service:service"
 DECODER: Final = ServiceDecoder(PLAN)
-STATE: Final = plain_service(SERVICE).state
+STATE: Final = service_spec(SERVICE).state
 
 
 @dataclass(frozen=True)
@@ -30,4 +30,4 @@ def given(rules: model.Rules) -> dict[str, Any]:
 
 
 def enrichment_job(rules: model.Rules) -> JobSpec:
-    return plain_job(SERVICE, given(rules))
+    return job_spec(SERVICE, given(rules))

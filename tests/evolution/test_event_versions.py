@@ -109,10 +109,10 @@ def test_it_travels_to_tasks(folder: Path) -> None:
 
 def test_avro_topics_are_converted_only_where_there_is_more_than_one_version(request: pytest.FixtureRequest) -> None:
     inputs: list[InputTopic] = topics.PLAN.input_topics()
-    assert convert.converters({}, inputs, None, schemas=SERVICE) == {}
+    assert convert.converters({}, inputs, None, service=SERVICE) == {}
     folder = request.getfixturevalue("folder")
     convert._schemas.cache_clear()
-    made = convert.converters({}, inputs, None, schemas=SERVICE)
+    made = convert.converters({}, inputs, None, service=SERVICE)
     convert._schemas.cache_clear()
     ahead = in_version(folder, 2, {**EVENT, "floor": (1, "third")})
     assert set(made) == {t.code for t in inputs}

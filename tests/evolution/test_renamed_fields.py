@@ -9,7 +9,7 @@ import pytest
 from moneystate.errors import ServiceError
 from moneystate.kafka.convert import converters
 from moneystate.records.codec import Codec
-from moneystate.runtime.job import plain_job
+from moneystate.runtime.job import job_spec
 from moneystate.runtime.plans import plan_of
 from moneystate.schemas.services import check_released, findings_of, release_service
 from tests.evolution.module_file import ModuleFile
@@ -75,7 +75,7 @@ def test_records_and_state_of_before_are_read_under_the_new_names(file: ModuleFi
     assert {(f.schema, f.rule) for f in findings} >= {
         ("events/Sold", "field renamed with alias"), ("state/Total", "field renamed with alias"),
     }  # fmt: skip
-    (convert,) = converters({}, plain_job(SERVICE, {}).inputs, None, schemas=SERVICE).values()
+    (convert,) = converters({}, job_spec(SERVICE, {}).inputs, None, service=SERVICE).values()
     assert input_codec().decode(convert(value)).shop_id == "a"
     kind = plan_of(SERVICE).kinds["total"]
     assert kind.earlier_records[entry[:10]](entry, 10)[0].items_sold == 3

@@ -13,7 +13,7 @@ from moneystate.engine.items import NO_TIME
 from moneystate.engine.state import MemoryState
 from moneystate.errors import ConfigError, ServiceError
 from moneystate.runtime.folders import folder_of
-from moneystate.runtime.job import plain_job, plain_service
+from moneystate.runtime.job import job_spec, service_spec
 from moneystate.runtime.plans import plan_of
 from moneystate.runtime.processor import ServiceProcessor
 from moneystate.schemas.check import Finding
@@ -209,7 +209,7 @@ def test_what_changes_its_meaning_needs_a_function_for_every_version(shop: Shop)
         bench = shop.bench(entries)
         shop.sell(bench, "a", 1, 3_000)
         assert (shop.total(bench, "a").cents, shop.total(bench, "b").cents) == (600, 700)
-    assert plain_job(SERVICE, {}).rules["state_versions"] == 4  # three of Total, one of Part
+    assert job_spec(SERVICE, {}).rules["state_versions"] == 4  # three of Total, one of Part
 
 
 def test_entries_with_a_time_to_live_change_too(shop: Shop) -> None:
@@ -231,7 +231,7 @@ def test_an_upgrade_rewrites_what_is_old_and_tells_it_from_what_is_not(shop: Sho
     shop.write(V2)
     release_service(SERVICE)
     shop.write(V2)
-    versions = plain_service(SERVICE).state.versions
+    versions = service_spec(SERVICE).state.versions
     rewritten = ServiceProcessor(plan_of(SERVICE)).rewrite(iter(before.items()))
     old = {key: value for key, value in before.items() if value[:10] in versions.up}
     assert len(old) == 2
@@ -281,7 +281,7 @@ def test_an_event_that_was_buffered_in_an_earlier_version_is_processed(shop: Sho
     (work,) = ServiceProcessor(plan_of(SERVICE)).begin(MemoryState(), [item], [], NO_TIME)
     assert work is not None
     assert work.record == sys.modules[MODULE].Sold("a", 5, 1_000, "web")
-    assert plain_service(SERVICE).state.event_view(value)["channel"] == "web"
+    assert service_spec(SERVICE).state.event_view(value)["channel"] == "web"
 
 
 def test_golden_bytes_are_those_of_the_release(shop: Shop) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from moneystate.kafka.convert import converters
 from moneystate.runtime.folders import folder_of
-from moneystate.runtime.job import plain_job
+from moneystate.runtime.job import job_spec
 from moneystate.runtime.plans import plan_of
 from moneystate.schemas.services import check_released, findings_of, release_service
 from tests.evolution.module_file import ModuleFile
@@ -102,8 +102,8 @@ def test_earlier_versions_of_both_are_read(file: ModuleFile) -> None:
     file.write(SHOP + WEB.format(more="\n    more: int = 7"))
     release_service(SERVICE)
     file.forget()
-    job, plan = plain_job(SERVICE, {}), plan_of(SERVICE)
-    converts = converters({}, job.inputs, None, schemas=SERVICE)
+    job, plan = job_spec(SERVICE, {}), plan_of(SERVICE)
+    converts = converters({}, job.inputs, None, service=SERVICE)
     read = {
         i.topic: i.codec.decode(converts[code](values[i.topic]))
         for code in converts

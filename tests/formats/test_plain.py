@@ -14,13 +14,13 @@ from moneystate.engine.processor import Rejected
 from moneystate.kafka.convert import converters, writers
 from moneystate.records.codec import Codec
 from moneystate.records.platform_records import HEARTBEAT_RECORD, Heartbeat
-from moneystate.runtime.job import plain_job
+from moneystate.runtime.job import job_spec
 from moneystate.runtime.plans import plan_of
 from moneystate.schemas.services import release_service
 from tests.formats.registry_server import RegistryServer
 
 ORDERS = "examples.orders.orders:service"
-JOB = plain_job(ORDERS, {})
+JOB = job_spec(ORDERS, {})
 ORDER = orders.OrderPlaced("a", "eve", 7, 1_700_000_000_123)
 AS_JSON = {"type": "OrderPlaced", "orderId": "a", "customer": "eve", "cents": 7, "placedAt": "2023-11-14T22:13:20.123Z"}
 
@@ -33,7 +33,7 @@ def codec(name: str) -> Codec:
 
 def from_json(document: Any) -> bytes:
     code = next(t.code for t in JOB.inputs if t.name == "orders")
-    convert = converters({"orders": "json"}, JOB.inputs, None, schemas=ORDERS)
+    convert = converters({"orders": "json"}, JOB.inputs, None, service=ORDERS)
     assert list(convert) == [code]
     return convert[code](document if isinstance(document, bytes) else json.dumps(document).encode())
 
@@ -90,10 +90,10 @@ def test_records_of_a_released_version_are_read_as_the_current_one(tmp_path: Pat
             source.replace("    placed_at: ms.Millis\n", "    placed_at: ms.Millis\n    note: str = 'none'\n")
         )
         assert "events/OrderPlaced/v2" in release_service(service)
-        job = plain_job(service, {})
+        job = job_spec(service, {})
         current = next(o.codec for i in plan_of(service).inputs.values() for o in i.values() if o.topic == "orders")
         code = next(t.code for t in job.inputs if t.name == "orders")
-        read = current.decode(converters({}, job.inputs, None, schemas=service)[code](value))
+        read = current.decode(converters({}, job.inputs, None, service=service)[code](value))
         assert (read.order_id, read.note) == ("a", "none")
         assert {earlier.header[2:].hex(), current.header[2:].hex()} <= set(job.rules["known_schemas"])
     finally:

@@ -33,7 +33,7 @@ from moneystate.kafka.sizes import producer_bytes
 from moneystate.lookup.http_service import MAX_BYTES, CallResult, Found, HttpService, ServiceConfig
 from moneystate.lookup.wire import Answer, Outcome, Request, Wire
 from moneystate.runtime.folders import avro_root
-from moneystate.runtime.job import plain_service
+from moneystate.runtime.job import service_spec
 from moneystate.runtime.lookup_plan import quoted
 from moneystate.runtime.plans import plan_of
 from moneystate.runtime.reference import made_at, with_rules
@@ -112,7 +112,7 @@ def read_rules(given: tuple[str, dict[str, Any]]) -> None:
     rules = result_of(lambda: plain(read(type(own), table, "[x]", parse_ms, own)), ConfigError)
     if rules is not None:
         json.loads(json.dumps(rules, allow_nan=False))  # as a plan does
-        result_of(lambda: plain_service(with_rules(path, rules)), ConfigError)
+        result_of(lambda: service_spec(with_rules(path, rules)), ConfigError)
 
 
 @st.composite
@@ -127,7 +127,7 @@ def read_rule_flag(given: tuple[str, str, str]) -> None:
     rules = result_of(lambda: rules_by_service([path], [(flag, text)])[0], ConfigError)
     if rules is not None:
         json.loads(json.dumps(rules, allow_nan=False))
-        result_of(lambda: plain_service(with_rules(path, rules)), ConfigError)
+        result_of(lambda: service_spec(with_rules(path, rules)), ConfigError)
 
 
 @cache

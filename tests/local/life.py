@@ -226,7 +226,7 @@ class Life:
         shown = services.moneystate(
             "checkpoint", "show", "--checkpoint", services.orders, "--service", ORDERS, "--json", "order-0"
         )
-        assert shown.totals["order"][0]["customer"].startswith("customer-")
+        assert shown.totals["state"]["order"][0]["customer"].startswith("customer-")
         arguments = ["checkpoint", "fingerprint", str(services.orders)]
         for more in ([], ["--service", f"{services.customers}:service"]):
             done = services.finished(*arguments, *more)

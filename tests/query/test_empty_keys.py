@@ -158,8 +158,8 @@ def test_a_checkpoint_shows_the_empty_key() -> None:
     state = ServiceState("tests.query.test_empty_keys:service")
     shown = owner_view(state, b"", bench().entries(), {})
     assert shown is not None
-    assert [row["id"] for row in shown["counts"]] == ["", "x"]
-    assert shown["count"] == [{"n": 2, "text": ""}]
+    assert [row["id"] for row in shown["state"]["counts"]] == ["", "x"]
+    assert shown["state"]["count"] == [{"n": 2, "text": ""}]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 import moneystate as ms
 from moneystate.cli import ask as asking
-from moneystate.cli.checkpoint_view import print_user
+from moneystate.cli.checkpoint_view import print_key
 from moneystate.records import exact_json
 from moneystate.runtime.state_model import ServiceState
 from moneystate.testing import Bench
@@ -120,11 +120,11 @@ def test_a_checkpoint_shows_the_numbers_of_the_state(capsys: pytest.CaptureFixtu
     state = ServiceState("tests.query.test_exact_answers:service")
     row = state.view([entry for entry in bench.entries() if state.owner_of(entry[0]) == b"a"], 1, {})
     event = bench.plan.codecs[Booked].encode(Booked("a", ms.Decimal(EXACT), ms.Json(NOTE), 1))
-    row["buffered"] = [{"event": state.event_view(event)}]
+    row = {"state": row, "buffered": [{"event": state.event_view(event)}], "timers": []}
     printed = exact_json.dumps(row)
     assert printed.count(EXACT) == 3
     assert squeezed(printed).count(NOTE) == 3
-    print_user({"user": "a", "watermark": None, **row})
+    print_key({"key": "a", "watermark": None, **row})
     shown = capsys.readouterr().out
     assert shown.count(EXACT) == 3
     assert squeezed(shown).count(NOTE) == 3

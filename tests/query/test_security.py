@@ -176,7 +176,7 @@ def test_who_read_personal_fields_is_on_record(guarded: Server, pki: Pki, audit:
         return [json.loads(line) for line in audit.read_text().splitlines()]
 
     (line,) = wait_for(lambda: [line for line in records() if line["subject"] == subject])
-    assert (line["call"], line["users"], line["outcome"]) == ("State.BatchGet", ["ann", "bob"], "OK")
+    assert (line["call"], line["keys"], line["outcome"]) == ("State.BatchGet", ["ann", "bob"], "OK")
     assert line["event"] == "read personal fields"
     assert line["version"].endswith("/2")
     assert line["peer"]
@@ -195,7 +195,7 @@ def test_who_read_entries_is_on_record_with_their_users(guarded: Server, pki: Pk
         return [line for line in records if line["subject"] == "comparer"]
 
     (line,) = wait_for(lines)
-    assert (line["call"], line["users"], line["outcome"]) == ("State.ListStored", ["ann"], "OK")
+    assert (line["call"], line["keys"], line["outcome"]) == ("State.ListStored", ["ann"], "OK")
 
 
 def test_a_certificate_that_was_renewed_is_used_without_a_restart(guarded: Server, pki: Pki, tmp_path: Path) -> None:

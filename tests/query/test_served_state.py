@@ -37,7 +37,7 @@ def test_a_servers_fingerprint_is_the_users_part_of_the_jobs(
     assert (done.code, done.out.strip()) == (0, users_of(saved.manifest.fingerprint))
     assert done.err.strip() == f"version {EPOCH}/2, watermark 2023-11-14T22:13:49.000Z"
     told = json.loads(moneystate("checkpoint", "fingerprint", server.address, "--json").out)
-    assert told == {"users": done.out.strip(), "version": f"{EPOCH}/2", "watermark_ms": saved.manifest.watermark}
+    assert told == {"keys": done.out.strip(), "version": f"{EPOCH}/2", "watermark_ms": saved.manifest.watermark}
 
 
 def test_a_server_and_the_jobs_state_are_the_same_users(
@@ -66,7 +66,7 @@ def test_an_earlier_version_differs_and_is_another_moment(
     assert "these are different moments: " in done.out
     assert "differences" in done.out.splitlines()[-1]
     told = json.loads(moneystate("checkpoint", "compare", str(saved.folder), server.address, *pinned, "--json").out)
-    assert told["compared"] == "users"
+    assert told["compared"] == "keys"
     assert told["one"] == {"version": None, "watermark_ms": saved.manifest.watermark}
     assert told["other"]["version"] == f"{EPOCH}/1"
     assert told["other"]["watermark_ms"] < saved.manifest.watermark

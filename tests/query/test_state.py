@@ -310,7 +310,7 @@ def test_the_audit_names_the_keys_whose_personal_fields_were_read(client: Client
 
     def line() -> Any:
         lines = [json.loads(line) for line in audit.read_text().splitlines()]
-        return next((one for one in lines if one["call"] == "State.Get" and one["users"] == ["s007"]), None)
+        return next((one for one in lines if one["call"] == "State.Get" and one["keys"] == ["s007"]), None)
 
     assert wait_for(line)["version"] == f"{EPOCH}/{LAST}"
 

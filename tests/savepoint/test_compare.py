@@ -84,13 +84,13 @@ def test_what_differs_is_told_with_its_user_and_both_contents(tmp_path: Path) ->
 def test_users_are_shown_with_all_that_the_state_has_of_them() -> None:
     sim = ran()
     entries = [entry for state in sim.states for entry in sorted(state.entries.items())]
-    users = {fact.user for fact in facts(entries, STATE, KEPT, with_clock=False)}
+    users = {fact.key for fact in facts(entries, STATE, KEPT, with_clock=False)}
     views = [owner_view(STATE, user, entries, KEPT) for user in users]
     shown = [view for view in views if view is not None]
     assert len(shown) == len(users)
     assert sum(len(view["buffered"]) for view in shown) == sim.buffered
-    assert sum(len(view["session_lookup"]) for view in shown) == sim.counts["looking_up"] > 0
-    assert all(view["timers"] for view in shown if view["waiting"])
+    assert sum(len(view["state"]["session_lookup"]) for view in shown) == sim.counts["looking_up"] > 0
+    assert all(view["timers"] for view in shown if view["state"]["waiting"])
     assert owner_view(STATE, b"nobody", entries, KEPT) is None
 
 

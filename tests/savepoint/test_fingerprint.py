@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from moneystate.engine import clock as clocks
-from moneystate.ports.state import USERS, Fact, Field
+from moneystate.ports.state import KEYS, Fact, Field
 from moneystate.savepoint.fingerprint import Fingerprint, of_facts, of_group
 from moneystate.savepoint.rescale import rescaled
 from moneystate.testing.simulation import Simulation
@@ -101,15 +101,15 @@ def run_case_from(case: Case, seed: int, end: int, before: int, after: int) -> S
 def test_a_fact_that_is_missing_added_or_other_is_another_fingerprint(
     contents: list[tuple[str, tuple[Field, ...], tuple[Field, ...]]], data: st.DataObject
 ) -> None:
-    known = [Fact(USERS, kind, b"user", id, content) for kind, id, content in contents]
+    known = [Fact(KEYS, kind, b"user", id, content) for kind, id, content in contents]
     one_less = list(known)
     gone = one_less.pop(data.draw(st.integers(0, len(known) - 1)))
     assert of_facts(one_less) != of_facts(known)
-    assert of_facts([*one_less, gone._replace(user=b"other")]) != of_facts(known)
+    assert of_facts([*one_less, gone._replace(key=b"other")]) != of_facts(known)
     assert of_facts(reversed(known)) == of_facts(known)
 
 
 def test_what_is_in_one_part_is_not_in_the_other() -> None:
-    fingerprint = of_facts([Fact(USERS, "info", b"ana", (), (None, b"DE"))])
-    assert fingerprint.users != 0
+    fingerprint = of_facts([Fact(KEYS, "info", b"ana", (), (None, b"DE"))])
+    assert fingerprint.keys != 0
     assert fingerprint.buffer == 0

@@ -99,7 +99,7 @@ def test_an_owner_is_shown_with_its_entries_events_and_timers() -> None:
     entries = sorted(run.sim.states[0].entries.items())
     owners = {key[1:] for key, _ in entries if not keys.is_engines(key)}
     views = [owner_view(STATE, owner, entries, JOB.rules) for owner in owners]
-    assert all(view is not None and view["windows"] and view["timers"] for view in views)
+    assert all(view is not None and view["state"]["windows"] and view["timers"] for view in views)
     assert sum(len(view["buffered"]) for view in views if view is not None) > 0
     assert owner_view(STATE, b"nobody", entries, JOB.rules) is None
 

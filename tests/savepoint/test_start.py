@@ -87,4 +87,4 @@ def look_at_a_user(savepoint: Path) -> None:
     waiting = [place.owner for place in places if place.name == "session_lookup"]
     user = waiting[0]
     shown = told("checkpoint", "show", "--checkpoint", str(savepoint), user.decode())
-    assert len(shown["session_lookup"]) == waiting.count(user)
+    assert len(shown["state"]["session_lookup"]) == waiting.count(user)

@@ -7,7 +7,7 @@ import pytest
 from examples.orders import orders
 from moneystate.job.lineage_events import datasets_of
 from moneystate.job.run_options import RunOptions
-from moneystate.runtime.job import plain_service
+from moneystate.runtime.job import service_spec
 from moneystate.telemetry.datasets import AvroSchema, Field, JobDatasets, Topic
 from tests.enrichment.jobs import Rules, enrichment_job
 
@@ -51,7 +51,7 @@ def test_a_topic_of_several_types_has_a_field_for_each() -> None:
 
 
 def test_a_plain_service_declares_its_records() -> None:
-    datasets = datasets_of(plain_service(f"{orders.__name__}:service").job({}), options())
+    datasets = datasets_of(service_spec(f"{orders.__name__}:service").job({}), options())
     assert datasets.job == "shop.orders"
     assert [t.name for t in datasets.inputs] == ["shop.orders", "shop.payments"]
     assert [t.name for t in datasets.outputs] == ["shop.orders-closed", "shop.orders-dead-letters", "shop.orders-state"]

@@ -153,7 +153,7 @@ class LocalJob(BaseJob):
 
 def _planner(source: SourceSpec) -> Planner:
     s = source
-    converts = converters(s.formats, s.inputs, s.registry_url, id_wait_s=0.0, schemas=s.schemas)
+    converts = converters(s.formats, s.inputs, s.registry_url, id_wait_s=0.0, service=s.service)
     return Planner(s, load_decoder(s.decoder), converts)
 
 

@@ -13,14 +13,14 @@ from moneystate.engine import deadletter
 from moneystate.errors import BrokerError
 from moneystate.kafka.client import admin_client, base_config, range_consumer, reason
 from moneystate.kafka.topics import TopicSpec, ensure_topics
-from moneystate.runtime.job import plain_service
+from moneystate.runtime.job import service_spec
 from moneystate.runtime.json_topic import JsonTopic
 from moneystate.runtime.plans import plan_of
 from services.enrichment.demo.promises import Arrivals, DeadLetter, Place
 from services.enrichment.demo.scenario import Chapter, Enriched, Send, user_info
 
 REFERENCE = "services.enrichment.service:service"
-JOB = plain_service(REFERENCE).job({})
+JOB = service_spec(REFERENCE).job({})
 INPUTS = [t.name for t in JOB.inputs if t.ordered]
 ENRICHED, LOOKUP_REQUESTS, DEAD_LETTERS = JOB.streams
 LOOKUPS = [LOOKUP_REQUESTS, *(t.name for t in JOB.inputs if not t.ordered)]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 
 from moneystate.api.rules import plain
-from moneystate.runtime.job import plain_job
+from moneystate.runtime.job import job_spec
 from moneystate.runtime.layout import TIMER
 from moneystate.runtime.plans import plan_of
 from moneystate.runtime.reference import with_rules
@@ -35,7 +35,7 @@ def log_of(reference: str, case: Case, chance: random.Random) -> list[Input]:
 
 
 def result(reference: str, log: Spread, chance: random.Random, end_ms: int) -> tuple[Outputs, int]:
-    job, plan = plain_job(reference, {"bound_ms": 0}), plan_of(reference)
+    job, plan = job_spec(reference, {"bound_ms": 0}), plan_of(reference)
     sim = Run(plan, 0, log.partitions, chance.randint(1, 5), False).sim
     start = 0
     for end in sorted(chance.randint(0, len(log.records)) for _ in range(chance.randint(0, 4))):
@@ -46,7 +46,7 @@ def result(reference: str, log: Spread, chance: random.Random, end_ms: int) -> t
     entries = [[(k, v) for k, v in sorted(state.entries.items()) if not k.startswith(TIMER)] for state in sim.states]
     groups = [of_facts(facts(its, job.state, job.rules, with_clock=False)) for its in entries]
     assert sim.counts.get("late", 0) == 0
-    return by_key(sim.outputs), sum(groups, Fingerprint()).users
+    return by_key(sim.outputs), sum(groups, Fingerprint()).keys
 
 
 def test_rollups_are_the_same_in_any_partitioning() -> None:
@@ -57,6 +57,6 @@ def test_rollups_are_the_same_in_any_partitioning() -> None:
     end_ms = log[-1].timestamp_ms + 2 * HOUR
     whole = result(reference, spread(log, topics, chance, most=1), chance, end_ms)
     assert sum(map(len, whole[0].values())) > 100
-    assert whole[1] != Fingerprint().users
+    assert whole[1] != Fingerprint().keys
     for _ in range(PARTITIONINGS):
         assert result(reference, spread(log, topics, chance), chance, end_ms) == whole
