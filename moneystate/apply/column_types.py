@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from moneystate.records.avro_types import Array, Fixed, Primitive, Type, Union
+from moneystate.records.avro_types import ArrayType, FixedType, PrimitiveType, Type, UnionType
 
 INTEGERS: Final = {"int2": 16, "int4": 32, "int8": 64}
 TEXTS: Final = ("text", "varchar", "bpchar", "name", "citext")
@@ -50,7 +50,7 @@ class Column:
 
 def wanted(one: Type) -> tuple[ColumnType, bool]:
     """The column type for an Avro type, and whether it may be null."""
-    if isinstance(one, Union):
+    if isinstance(one, UnionType):
         branches = [branch for branch in one.branches if branch.kind != "null"]
         inner = wanted(branches[0])[0] if len(branches) == 1 else ColumnType("jsonb")
         return inner, len(branches) < len(one.branches)
@@ -58,12 +58,12 @@ def wanted(one: Type) -> tuple[ColumnType, bool]:
 
 
 def _type(one: Type) -> ColumnType:
-    if isinstance(one, (Primitive, Fixed)):
+    if isinstance(one, (PrimitiveType, FixedType)):
         if one.logical == "decimal":
             return ColumnType("numeric", precision=one.precision, scale=one.scale)
         if one.logical in _LOGICAL:
             return ColumnType(_LOGICAL[one.logical])
-    if isinstance(one, Array):
+    if isinstance(one, ArrayType):
         inner = wanted(one.items)[0]
         has_parts = inner.name == "jsonb" or inner.item is not None
         return ColumnType("jsonb") if has_parts else ColumnType(f"_{inner.name}", item=inner)

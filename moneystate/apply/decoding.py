@@ -27,7 +27,7 @@ from moneystate.engine.place import MARK
 from moneystate.engine.processor import InputTopic, Rejected
 from moneystate.errors import ConfigError
 from moneystate.kafka.convert import converters
-from moneystate.records import avro_types
+from moneystate.records.avro_types import RecordType
 from moneystate.records.json_number import Number
 from moneystate.records.other_versions import AnyVersion
 from moneystate.records.platform_records import HEARTBEAT_RECORD
@@ -54,7 +54,7 @@ def decoder(topic: str, value_format: str, type_name: str, service: str, schemas
     return _marked(_TypedDecoder(known, _to_canonical(topic, value_format, service, registry, known), type_name))
 
 
-def record_of(type_name: str, service: str, schemas: str) -> avro_types.Record | None:
+def record_of(type_name: str, service: str, schemas: str) -> RecordType | None:
     """The schema of a type; None: there is none, as for JSON without a schema. Raises ConfigError."""
     if not service and not schemas:
         return None

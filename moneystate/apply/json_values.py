@@ -16,7 +16,16 @@ from moneystate.apply.value_types import Day, Time
 from moneystate.engine.avro import Malformed
 from moneystate.errors import ConfigError
 from moneystate.records import json_parts
-from moneystate.records.avro_types import Array, Enum, Field, Map, Primitive, Record, Type, Union
+from moneystate.records.avro_types import (
+    ArrayType,
+    EnumType,
+    MapType,
+    PrimitiveType,
+    RecordField,
+    RecordType,
+    Type,
+    UnionType,
+)
 from moneystate.records.member_runs import OTHER, Member, read_members
 from moneystate.records.rewriting import default_bytes
 
@@ -34,7 +43,7 @@ _PLAIN: Final[dict[str, Read]] = {
 }
 
 
-def json_reader(record: Record) -> Read:
+def json_reader(record: RecordType) -> Read:
     """Raises ConfigError for a schema with a type that JSON cannot hold."""
     return _Readers().of(record)
 
@@ -44,24 +53,24 @@ class _Readers:
         self.records: dict[int, Read] = {}  # by the identity of the type: records may contain themselves
 
     def of(self, one: Type) -> Read:
-        if isinstance(one, Union):
+        if isinstance(one, UnionType):
             others = [branch for branch in one.branches if branch.kind != "null"]
             if len(others) != 1 or len(one.branches) != 2:
                 raise _unfit("unions of null and one type", "another union")
             return json_parts.maybe_in(self.of(others[0]))
-        if isinstance(one, Record):
+        if isinstance(one, RecordType):
             return self._record(one)
-        if isinstance(one, Array):
+        if isinstance(one, ArrayType):
             return json_parts.array_in(self.of(one.items))
-        if isinstance(one, Map):
+        if isinstance(one, MapType):
             return json_parts.table_in(self.of(one.values))
-        if isinstance(one, Enum):
+        if isinstance(one, EnumType):
             return json_parts.symbol_in(one.symbols)
-        if not isinstance(one, Primitive) or one.kind == "null":
+        if not isinstance(one, PrimitiveType) or one.kind == "null":
             raise _unfit("types that JSON can hold", f"Avro's {one.kind}")
         return _leaf(one)
 
-    def _record(self, record: Record) -> Read:
+    def _record(self, record: RecordType) -> Read:
         if id(record) in self.records:
             return self.records[id(record)]
         members: list[Member] = []
@@ -78,7 +87,7 @@ class _Readers:
         return read
 
 
-def _leaf(one: Primitive) -> Read:
+def _leaf(one: PrimitiveType) -> Read:
     if one.logical == "decimal":
         return json_parts.exact_in(one.precision, one.scale)
     if one.logical == "timestamp-millis":
@@ -88,7 +97,7 @@ def _leaf(one: Primitive) -> Read:
     return _PLAIN[one.kind]
 
 
-def _default(f: Field) -> Callable[[], Any] | None:
+def _default(f: RecordField) -> Callable[[], Any] | None:
     if not f.has_default:
         return None
     return partial(deepcopy, PlainReader(f.type).read_body(default_bytes(f.type, f.default)))

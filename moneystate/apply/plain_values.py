@@ -12,7 +12,16 @@ from fastavro import parse_schema, schemaless_reader
 
 from moneystate.apply.value_types import Day, Time
 from moneystate.engine.avro import HEADER_BYTES
-from moneystate.records.avro_types import Array, Fixed, Map, Primitive, Record, Type, Union, canonical_form
+from moneystate.records.avro_types import (
+    ArrayType,
+    FixedType,
+    MapType,
+    PrimitiveType,
+    RecordType,
+    Type,
+    UnionType,
+    canonical_form,
+)
 
 Convert = Callable[[Any], Any]
 
@@ -41,24 +50,24 @@ class _Converters:
         self.records: dict[int, Convert] = {}  # by the identity of the type: records may contain themselves
 
     def of(self, one: Type) -> Convert | None:
-        if isinstance(one, Union):
+        if isinstance(one, UnionType):
             return self._union(one)
-        if isinstance(one, Record):
+        if isinstance(one, RecordType):
             return self._record(one)
-        if isinstance(one, Array):
+        if isinstance(one, ArrayType):
             item = self.of(one.items)
             return None if item is None else lambda raw: [item(part) for part in raw]
-        if isinstance(one, Map):
+        if isinstance(one, MapType):
             value = self.of(one.values)
             return None if value is None else lambda raw: {name: value(part) for name, part in raw.items()}
-        return _leaf(one) if isinstance(one, (Primitive, Fixed)) else None
+        return _leaf(one) if isinstance(one, (PrimitiveType, FixedType)) else None
 
-    def _union(self, union: Union) -> Convert | None:
+    def _union(self, union: UnionType) -> Convert | None:
         others = [branch for branch in union.branches if branch.kind != "null"]
         inner = self.of(others[0]) if len(others) == 1 else None
         return None if inner is None else lambda raw: None if raw is None else inner(raw)
 
-    def _record(self, record: Record) -> Convert:
+    def _record(self, record: RecordType) -> Convert:
         if id(record) in self.records:
             return self.records[id(record)]
         parts: list[tuple[str, Convert]] = []
@@ -76,7 +85,7 @@ class _Converters:
         return convert
 
 
-def _leaf(one: Primitive | Fixed) -> Convert | None:
+def _leaf(one: PrimitiveType | FixedType) -> Convert | None:
     if one.logical == "decimal":
         return lambda raw: Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-one.scale)
     return {"timestamp-millis": Time, "date": Day}.get(one.logical)

@@ -18,7 +18,7 @@ from moneystate.apply.sql import Staged
 from moneystate.apply.targets import Effects
 from moneystate.apply.values import copy_line
 from moneystate.errors import ConfigError
-from moneystate.records import avro_types
+from moneystate.records.avro_types import RecordType, Type, UnionType
 from moneystate.runtime.json_topic import DEBEZIUM, JSON
 
 
@@ -181,14 +181,14 @@ def _snake_cased_names(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple([snake_case(name) for name in names])
 
 
-def _at(record: avro_types.Record, path: Sequence[str], where: str) -> tuple[ColumnType, bool]:
+def _at(record: RecordType, path: Sequence[str], where: str) -> tuple[ColumnType, bool]:
     """The column type of a field, and whether it may be null."""
-    one: avro_types.Type = record
+    one: Type = record
     nullable = False
     for n, name in enumerate(path):
-        if isinstance(one, avro_types.Union):
+        if isinstance(one, UnionType):
             one, nullable = next((branch for branch in one.branches if branch.kind != "null"), one), True
-        field = next((f for f in one.fields if f.name == name), None) if isinstance(one, avro_types.Record) else None
+        field = next((f for f in one.fields if f.name == name), None) if isinstance(one, RecordType) else None
         if field is None:
             raise ConfigError(
                 f"{where}: expected fields of the record, found {'.'.join(path[: n + 1])}.", "correct the path."

@@ -12,7 +12,7 @@ from moneystate.apply.row_changes import Key, RowPut
 from moneystate.apply.value_types import BadValue, Time
 from moneystate.apply.values import Writer, writer_for
 from moneystate.errors import ConfigError, JobError
-from moneystate.records.avro_types import Record, Type, parse
+from moneystate.records.avro_types import RecordType, Type, parse
 from moneystate.records.schema import schema_of
 from moneystate.records.shapes import Field, has_personal
 from moneystate.replica.transaction_assembler import EntryChange
@@ -43,7 +43,7 @@ class StateTable:
         self.is_map = kind.prefix[:1] == layout.ENTRY
         self.table = (schema, snake_case(kind.name))
         record = parse(schema_of(kind.codec.record))
-        assert isinstance(record, Record)
+        assert isinstance(record, RecordType)
         types = {f.name: f.type for f in record.fields}
         self._fields = [
             StateColumn(column, f.wire, writer_for(column.type, remove_nul))

@@ -12,7 +12,16 @@ from typing import Final
 from moneystate.engine.avro import Malformed, read_long, skip_bytes
 from moneystate.engine.processor import Rejected
 from moneystate.records.avro_parts import INT_MAX, INT_MIN
-from moneystate.records.avro_types import Array, Enum, Fixed, Map, Primitive, Record, Type, Union
+from moneystate.records.avro_types import (
+    ArrayType,
+    EnumType,
+    FixedType,
+    MapType,
+    PrimitiveType,
+    RecordType,
+    Type,
+    UnionType,
+)
 from moneystate.records.json_parts import inside
 
 Skip = Callable[[bytes, int], int]
@@ -49,23 +58,23 @@ class _Compiler:
         self.records: dict[int, Skip] = {}  # by the identity of the type
 
     def skip(self, one: Type) -> Skip:
-        if isinstance(one, Union):
+        if isinstance(one, UnionType):
             return _union([self.skip(branch) for branch in one.branches])
-        if isinstance(one, Record):
+        if isinstance(one, RecordType):
             return self._record(one)
-        if isinstance(one, Array):
+        if isinstance(one, ArrayType):
             return _blocks(self.skip(one.items))
-        if isinstance(one, Map):
+        if isinstance(one, MapType):
             return _blocks(_sequence([_skip_string, self.skip(one.values)]))
-        if isinstance(one, Enum):
+        if isinstance(one, EnumType):
             return _enum(len(one.symbols))
-        if isinstance(one, Fixed):
+        if isinstance(one, FixedType):
             return _fixed(one.size)
-        assert isinstance(one, Primitive)
+        assert isinstance(one, PrimitiveType)
         is_decimal = one.kind == "bytes" and one.logical == "decimal" and not self.any_digits
         return _decimal(one.precision) if is_decimal else PRIMITIVES[one.kind]
 
-    def _record(self, record: Record) -> Skip:
+    def _record(self, record: RecordType) -> Skip:
         if id(record) in self.records:  # it may contain itself, so it is looked up when used
             return lambda buf, pos: self.records[id(record)](buf, pos)
         self.records[id(record)] = _skip_null

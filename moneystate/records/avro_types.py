@@ -28,7 +28,7 @@ class Type:
 
 
 @dataclass(eq=False)
-class Primitive(Type):
+class PrimitiveType(Type):
     """A primitive type, perhaps with a logical type."""
 
     logical: str = ""  # the logical type; "": none
@@ -37,7 +37,7 @@ class Primitive(Type):
 
 
 @dataclass(eq=False)
-class Named(Type):
+class NamedType(Type):
     """A type with a name."""
 
     name: str  # full name
@@ -49,7 +49,7 @@ class Named(Type):
 
 
 @dataclass(eq=False)
-class Field:
+class RecordField:
     """A field of a record."""
 
     name: str
@@ -60,18 +60,18 @@ class Field:
 
 
 @dataclass(eq=False)
-class Record(Named):
-    fields: list[Field] = field(default_factory=list)
+class RecordType(NamedType):
+    fields: list[RecordField] = field(default_factory=list)
 
 
 @dataclass(eq=False)
-class Enum(Named):
+class EnumType(NamedType):
     symbols: tuple[str, ...] = ()
     default: str | None = None
 
 
 @dataclass(eq=False)
-class Fixed(Named):
+class FixedType(NamedType):
     size: int = 0
     logical: str = ""
     precision: int = 0
@@ -79,17 +79,17 @@ class Fixed(Named):
 
 
 @dataclass(eq=False)
-class Array(Type):
+class ArrayType(Type):
     items: Type
 
 
 @dataclass(eq=False)
-class Map(Type):
+class MapType(Type):
     values: Type
 
 
 @dataclass(eq=False)
-class Union(Type):
+class UnionType(Type):
     branches: list[Type]
 
 
@@ -105,36 +105,36 @@ def parse(schema: Any, *, foreign: bool = False) -> Type:
 class _Parser:
     def __init__(self, foreign: bool) -> None:
         self.foreign = foreign
-        self.named: dict[str, Named] = {}
+        self.named: dict[str, NamedType] = {}
 
     def type(self, schema: Any, namespace: str) -> Type:
         if isinstance(schema, list):
-            return Union("union", [self.type(branch, namespace) for branch in schema])
+            return UnionType("union", [self.type(branch, namespace) for branch in schema])
         if isinstance(schema, str):
             return self._by_name(schema, namespace)
         kind = schema["type"]
         if isinstance(kind, (dict, list)):
             return self.type(kind, namespace)
         if kind == "array":
-            return Array(kind, self.type(schema["items"], namespace))
+            return ArrayType(kind, self.type(schema["items"], namespace))
         if kind == "map":
-            return Map(kind, self.type(schema["values"], namespace))
+            return MapType(kind, self.type(schema["values"], namespace))
         if kind in ("record", "error", "enum", "fixed"):
             return self._define(schema, namespace)
         if kind in PRIMITIVES:
-            return Primitive(kind, *_logical(schema))
+            return PrimitiveType(kind, *_logical(schema))
         return self._by_name(kind, namespace)
 
     def _by_name(self, name: str, namespace: str) -> Type:
         if name in PRIMITIVES:
-            return Primitive(name)
+            return PrimitiveType(name)
         full = _full(name, namespace)
         named_type = self.named.get(full) or self.named.get(name)
         if named_type is None:
             raise BadSchema(f"there is no type {full}")
         return named_type
 
-    def _define(self, schema: dict[str, Any], namespace: str) -> Named:
+    def _define(self, schema: dict[str, Any], namespace: str) -> NamedType:
         name = _full(schema["name"], schema.get("namespace", namespace))
         self._check_name(name, *name.split("."))
         inside = name.rpartition(".")[0]
@@ -142,11 +142,11 @@ class _Parser:
         if name in self.named:
             raise BadSchema(f"the name {name} is defined twice")
         if schema["type"] == "enum":
-            self.named[name] = Enum("enum", name, aliases, *self._symbols(schema, name))
+            self.named[name] = EnumType("enum", name, aliases, *self._symbols(schema, name))
         elif schema["type"] == "fixed":
-            self.named[name] = Fixed("fixed", name, aliases, int(schema["size"]), *_logical(schema))
+            self.named[name] = FixedType("fixed", name, aliases, int(schema["size"]), *_logical(schema))
         else:
-            record = Record("record", name, aliases)
+            record = RecordType("record", name, aliases)
             self.named[name] = record  # before its fields, which may refer to it
             record.fields.extend(self._field(f, name, inside) for f in schema["fields"])
             if len({f.name for f in record.fields}) < len(record.fields):
@@ -162,12 +162,12 @@ class _Parser:
             raise BadSchema(f"{name}: its default {default!r} is not one of its symbols")
         return symbols, default
 
-    def _field(self, f: dict[str, Any], record: str, namespace: str) -> Field:
+    def _field(self, f: dict[str, Any], record: str, namespace: str) -> RecordField:
         self._check_name(record, f["name"])
         field_type = self.type(f["type"], namespace)
-        parsed_field = Field(f["name"], field_type, tuple(f.get("aliases", ())), "default" in f, f.get("default"))
+        parsed_field = RecordField(f["name"], field_type, tuple(f.get("aliases", ())), "default" in f, f.get("default"))
         if parsed_field.has_default and not self.foreign and not fits(field_type, parsed_field.default):
-            first = " of the union's first branch" if isinstance(field_type, Union) else ""
+            first = " of the union's first branch" if isinstance(field_type, UnionType) else ""
             raise BadSchema(f"{record}.{parsed_field.name}: its default {parsed_field.default!r} is not a value{first}")
         return parsed_field
 
@@ -194,23 +194,23 @@ def canonical_form(schema_type: Type) -> str:
 
 
 def _canonical(schema_type: Type, defined: set[str]) -> Any:
-    if isinstance(schema_type, Union):
+    if isinstance(schema_type, UnionType):
         return [_canonical(branch, defined) for branch in schema_type.branches]
-    if isinstance(schema_type, Array):
+    if isinstance(schema_type, ArrayType):
         return {"type": "array", "items": _canonical(schema_type.items, defined)}
-    if isinstance(schema_type, Map):
+    if isinstance(schema_type, MapType):
         return {"type": "map", "values": _canonical(schema_type.values, defined)}
-    if not isinstance(schema_type, Named):
+    if not isinstance(schema_type, NamedType):
         return schema_type.kind
     if schema_type.name in defined:
         return schema_type.name
     defined.add(schema_type.name)
     content: dict[str, Any] = {"name": schema_type.name, "type": schema_type.kind}
-    if isinstance(schema_type, Record):
+    if isinstance(schema_type, RecordType):
         content["fields"] = [{"name": f.name, "type": _canonical(f.type, defined)} for f in schema_type.fields]
-    elif isinstance(schema_type, Enum):
+    elif isinstance(schema_type, EnumType):
         content["symbols"] = list(schema_type.symbols)
-    elif isinstance(schema_type, Fixed):
+    elif isinstance(schema_type, FixedType):
         content["size"] = schema_type.size
     return content
 
@@ -237,19 +237,19 @@ _TABLE: Final = _table()
 
 def fits(schema_type: Type, default: Any) -> bool:
     """Whether a default, as JSON, is a value of the type; for a union only its first branch counts."""
-    if isinstance(schema_type, Union):
+    if isinstance(schema_type, UnionType):
         return fits(schema_type.branches[0], default)
-    if isinstance(schema_type, Record):
+    if isinstance(schema_type, RecordType):
         return isinstance(default, dict) and all(
             fits(f.type, default[f.name]) if f.name in default else f.has_default for f in schema_type.fields
         )
-    if isinstance(schema_type, Array):
+    if isinstance(schema_type, ArrayType):
         return isinstance(default, list) and all(fits(schema_type.items, item) for item in default)
-    if isinstance(schema_type, Map):
+    if isinstance(schema_type, MapType):
         return isinstance(default, dict) and all(fits(schema_type.values, value) for value in default.values())
-    if isinstance(schema_type, Enum):
+    if isinstance(schema_type, EnumType):
         return default in schema_type.symbols
-    if isinstance(schema_type, Fixed):
+    if isinstance(schema_type, FixedType):
         return isinstance(default, str) and len(default) == schema_type.size and _are_bytes(default)
     return _fits_primitive(schema_type.kind, default)
 
@@ -276,16 +276,16 @@ def _are_bytes(default: str) -> bool:
 
 def shown(schema_type: Type) -> str:
     """Describes a type in a few words."""
-    if isinstance(schema_type, Union):
+    if isinstance(schema_type, UnionType):
         return "[" + ", ".join(shown(branch) for branch in schema_type.branches) + "]"
-    if isinstance(schema_type, Array):
+    if isinstance(schema_type, ArrayType):
         return f"array of {shown(schema_type.items)}"
-    if isinstance(schema_type, Map):
+    if isinstance(schema_type, MapType):
         return f"map of {shown(schema_type.values)}"
-    if isinstance(schema_type, Named):
-        size = f"({schema_type.size})" if isinstance(schema_type, Fixed) else ""
+    if isinstance(schema_type, NamedType):
+        size = f"({schema_type.size})" if isinstance(schema_type, FixedType) else ""
         return f"{schema_type.kind}{size} {schema_type.short}"
-    assert isinstance(schema_type, Primitive)
+    assert isinstance(schema_type, PrimitiveType)
     if schema_type.logical == "decimal":
         return f"decimal({schema_type.precision}, {schema_type.scale})"
     return f"{schema_type.kind} ({schema_type.logical})" if schema_type.logical else schema_type.kind

@@ -3,7 +3,7 @@ all."""
 
 from __future__ import annotations
 
-from moneystate.records.avro_types import Array, Fixed, Map, Record, Type, Union
+from moneystate.records.avro_types import ArrayType, FixedType, MapType, RecordType, Type, UnionType
 
 
 def has_empty_items(schema_type: Type) -> bool:
@@ -20,22 +20,22 @@ class _Walk:
         self.empty: dict[int, bool] = {}  # by the identities of records
 
     def finds(self, one: Type) -> bool:
-        if isinstance(one, Array):
+        if isinstance(one, ArrayType):
             return self.is_empty(one.items) or self.finds(one.items)
-        if isinstance(one, Map):
+        if isinstance(one, MapType):
             return self.finds(one.values)
-        if isinstance(one, Union):
+        if isinstance(one, UnionType):
             return any(self.finds(branch) for branch in one.branches)
-        if not isinstance(one, Record) or id(one) in self.seen:
+        if not isinstance(one, RecordType) or id(one) in self.seen:
             return False
         self.seen.add(id(one))
         return any(self.finds(f.type) for f in one.fields)
 
     def is_empty(self, one: Type) -> bool:
         """Whether values take no bytes. A record that holds itself, with nothing between, has no values."""
-        if isinstance(one, Record):
+        if isinstance(one, RecordType):
             if id(one) not in self.empty:
                 self.empty[id(one)] = True
                 self.empty[id(one)] = all(self.is_empty(f.type) for f in one.fields)
             return self.empty[id(one)]
-        return one.kind == "null" or (isinstance(one, Fixed) and one.size == 0)
+        return one.kind == "null" or (isinstance(one, FixedType) and one.size == 0)

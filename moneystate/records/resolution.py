@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from moneystate.records.avro_types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Union
+from moneystate.records.avro_types import (
+    ArrayType,
+    EnumType,
+    FixedType,
+    MapType,
+    NamedType,
+    PrimitiveType,
+    RecordField,
+    RecordType,
+    Type,
+    UnionType,
+)
 from moneystate.records.json_fields import MARK
 
 PROMOTIONS: Final = {
@@ -28,28 +39,28 @@ def reads(reader: Type, writer: Type, seen: Seen = frozenset()) -> bool:
     if pair in seen:
         return True
     seen |= {pair}
-    if isinstance(writer, Union):
+    if isinstance(writer, UnionType):
         return all(reads(reader, branch, seen) for branch in writer.branches)
-    if isinstance(reader, Union):
+    if isinstance(reader, UnionType):
         return any(reads(branch, writer, seen) for branch in candidates(reader, writer))
-    if isinstance(reader, Record) and isinstance(writer, Record):
+    if isinstance(reader, RecordType) and isinstance(writer, RecordType):
         return same_name(reader, writer) and _reads_fields(reader, writer, seen)
-    if isinstance(reader, Array) and isinstance(writer, Array):
+    if isinstance(reader, ArrayType) and isinstance(writer, ArrayType):
         return reads(reader.items, writer.items, seen)
-    if isinstance(reader, Map) and isinstance(writer, Map):
+    if isinstance(reader, MapType) and isinstance(writer, MapType):
         return reads(reader.values, writer.values, seen)
-    if isinstance(reader, Enum) and isinstance(writer, Enum):
+    if isinstance(reader, EnumType) and isinstance(writer, EnumType):
         known = reader.default is not None or set(writer.symbols) <= set(reader.symbols)
         return same_name(reader, writer) and known
-    if isinstance(reader, Fixed) and isinstance(writer, Fixed):
+    if isinstance(reader, FixedType) and isinstance(writer, FixedType):
         return same_fixed(reader, writer) and same_meaning(reader, writer)
-    if isinstance(reader, Primitive) and isinstance(writer, Primitive):
+    if isinstance(reader, PrimitiveType) and isinstance(writer, PrimitiveType):
         promoted = reader.kind == writer.kind or writer.kind in PROMOTIONS.get(reader.kind, ())
         return promoted and same_meaning(reader, writer)
     return False
 
 
-def _reads_fields(reader: Record, writer: Record, seen: Seen) -> bool:
+def _reads_fields(reader: RecordType, writer: RecordType, seen: Seen) -> bool:
     for f in reader.fields:
         written = written_field(f, writer)
         if written is None:
@@ -60,13 +71,13 @@ def _reads_fields(reader: Record, writer: Record, seen: Seen) -> bool:
     return True
 
 
-def written_field(f: Field, writer: Record) -> Field | None:
+def written_field(f: RecordField, writer: RecordType) -> RecordField | None:
     """The writer's field for a reader's field: the one with its name, otherwise with one of its aliases."""
     by_name = {written.name: written for written in writer.fields}
     return next((by_name[name] for name in (f.name, *f.aliases) if name in by_name), None)
 
 
-def candidates(reader: Union, writer: Type) -> list[Type]:
+def candidates(reader: UnionType, writer: Type) -> list[Type]:
     """The branches as which a value of `writer` may be read. If a branch has its own kind, it is the only one: a reader
     that tries the branches in order uses it, too, and promotion must not give a number another meaning."""
     own = [branch for branch in reader.branches if of_one_kind(branch, writer)]
@@ -75,28 +86,28 @@ def candidates(reader: Union, writer: Type) -> list[Type]:
 
 def of_one_kind(reader: Type, writer: Type) -> bool:
     """Whether two branches are the same alternative of their unions."""
-    if isinstance(reader, Named) and isinstance(writer, Named):
+    if isinstance(reader, NamedType) and isinstance(writer, NamedType):
         return reader.kind == writer.kind and same_name(reader, writer)
     return reader.kind == writer.kind
 
 
-def same_name(reader: Named, writer: Named) -> bool:
+def same_name(reader: NamedType, writer: NamedType) -> bool:
     """Whether the names are equal without their namespaces."""
     shorts = [alias.rpartition(".")[2] for alias in reader.aliases]
     return writer.short in (reader.short, *shorts)
 
 
-def same_fixed(reader: Fixed, writer: Fixed) -> bool:
+def same_fixed(reader: FixedType, writer: FixedType) -> bool:
     return same_name(reader, writer) and reader.size == writer.size
 
 
-def same_meaning(reader: Primitive | Fixed, writer: Primitive | Fixed) -> bool:
+def same_meaning(reader: PrimitiveType | FixedType, writer: PrimitiveType | FixedType) -> bool:
     """Whether the logical types fit. A decimal's precision may grow, but its scale must not change."""
     is_wide_enough = not reader.logical == "decimal" == writer.logical or reader.precision >= writer.precision
     return same_unit(reader, writer) and is_wide_enough
 
 
-def same_unit(reader: Primitive | Fixed, writer: Primitive | Fixed) -> bool:
+def same_unit(reader: PrimitiveType | FixedType, writer: PrimitiveType | FixedType) -> bool:
     """Whether the logical types fit, but for the digits of a decimal, which each value has its own number of. A reader
     without one reads the plain value; a plain number gets the reader's meaning. A text and JSON are never each other:
     as a value in JSON they have another form."""

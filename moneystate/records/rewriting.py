@@ -15,7 +15,17 @@ from typing import Any, Final, NoReturn
 
 from moneystate.engine.avro import Malformed, long_bytes, read_bytes, read_long, string_bytes
 from moneystate.records.avro_bodies import PRIMITIVES, digits_check, read_blocks, read_branch, skip_of
-from moneystate.records.avro_types import Array, Enum, Fixed, Map, Named, Primitive, Record, Type, Union
+from moneystate.records.avro_types import (
+    ArrayType,
+    EnumType,
+    FixedType,
+    MapType,
+    NamedType,
+    PrimitiveType,
+    RecordType,
+    Type,
+    UnionType,
+)
 from moneystate.records.json_parts import inside
 from moneystate.records.resolution import PROMOTIONS, candidates, reads, same_fixed, same_name, same_unit, written_field
 
@@ -31,7 +41,7 @@ class Misfit(Exception):
     """The reader's schema cannot have the value. `args[0]` says which field, and why."""
 
 
-def rewriter(reader: Record, writer: Type) -> Rewrite:
+def rewriter(reader: RecordType, writer: Type) -> Rewrite:
     """Raises Misfit for a writer whose values would change their meaning, wherever they are in it."""
     return _Compiler().rewrite(reader, writer, reader.short)
 
@@ -41,24 +51,24 @@ class _Compiler:
         self.records: dict[tuple[int, int], Rewrite] = {}  # by the identities of both types
 
     def rewrite(self, reader: Type, writer: Type, path: str) -> Rewrite:
-        if isinstance(writer, Union):
+        if isinstance(writer, UnionType):
             return _written_union([self.rewrite(reader, branch, path) for branch in writer.branches])
-        if isinstance(reader, Union):
+        if isinstance(reader, UnionType):
             return self._in_union(reader, writer, path)
-        if isinstance(reader, Record) and isinstance(writer, Record):
+        if isinstance(reader, RecordType) and isinstance(writer, RecordType):
             return self._record(reader, writer, path)
-        if isinstance(reader, Array) and isinstance(writer, Array):
+        if isinstance(reader, ArrayType) and isinstance(writer, ArrayType):
             return _blocks(self.rewrite(reader.items, writer.items, f"{path}[]"))
-        if isinstance(reader, Map) and isinstance(writer, Map):
-            key = Primitive("string")
+        if isinstance(reader, MapType) and isinstance(writer, MapType):
+            key = PrimitiveType("string")
             return _blocks(self.rewrite(key, key, path), self.rewrite(reader.values, writer.values, f"{path}[]"))
-        if isinstance(reader, Enum) and isinstance(writer, Enum) and same_name(reader, writer):
+        if isinstance(reader, EnumType) and isinstance(writer, EnumType) and same_name(reader, writer):
             return _enum(reader, writer, path)
-        if isinstance(reader, (Primitive, Fixed)) and isinstance(writer, (Primitive, Fixed)):
+        if isinstance(reader, (PrimitiveType, FixedType)) and isinstance(writer, (PrimitiveType, FixedType)):
             return _leaf(reader, writer, path)
         return _refusing(reader, writer, path)
 
-    def _in_union(self, reader: Union, writer: Type, path: str) -> Rewrite:
+    def _in_union(self, reader: UnionType, writer: Type, path: str) -> Rewrite:
         """As the first branch that can have all values of the writer, else as the first one that may have some."""
         possible = candidates(reader, writer)
         branch = next((one for one in possible if reads(one, writer)), possible[0])
@@ -70,7 +80,7 @@ class _Compiler:
 
         return in_union
 
-    def _record(self, reader: Record, writer: Record, path: str) -> Rewrite:
+    def _record(self, reader: RecordType, writer: RecordType, path: str) -> Rewrite:
         pair = (id(reader), id(writer))
         if pair in self.records:  # a record may contain itself, so it is looked up when used
             return lambda buf, pos, out: self.records[pair](buf, pos, out)
@@ -142,7 +152,7 @@ def _blocks(*parts: Rewrite) -> Rewrite:
     return rewrite
 
 
-def _enum(reader: Enum, writer: Enum, path: str) -> Rewrite:
+def _enum(reader: EnumType, writer: EnumType, path: str) -> Rewrite:
     skip = skip_of(writer)
     default = None if reader.default is None else reader.symbols.index(reader.default)
     index_of = {symbol: n for n, symbol in enumerate(reader.symbols)}
@@ -159,8 +169,8 @@ def _enum(reader: Enum, writer: Enum, path: str) -> Rewrite:
     return rewrite
 
 
-def _leaf(reader: Primitive | Fixed, writer: Primitive | Fixed, path: str) -> Rewrite:
-    if isinstance(reader, Fixed) and isinstance(writer, Fixed) and not same_fixed(reader, writer):
+def _leaf(reader: PrimitiveType | FixedType, writer: PrimitiveType | FixedType, path: str) -> Rewrite:
+    if isinstance(reader, FixedType) and isinstance(writer, FixedType) and not same_fixed(reader, writer):
         return _refusing(reader, writer, path)
     if reader.kind != writer.kind and writer.kind not in PROMOTIONS.get(reader.kind, ()):
         return _refusing(reader, writer, path)
@@ -195,7 +205,7 @@ def _number(written: str, encode: Callable[[Any], bytes]) -> Rewrite:
     return rewrite
 
 
-def _text(reader: Primitive | Fixed, writer: Primitive | Fixed) -> Rewrite:
+def _text(reader: PrimitiveType | FixedType, writer: PrimitiveType | FixedType) -> Rewrite:
     """A string or bytes. A decimal has at most the digits of both schemas."""
     checks = [digits_check(one.precision) for one in (writer, reader) if one.logical == "decimal"]
     is_text = "string" in (reader.kind, writer.kind)
@@ -240,12 +250,12 @@ def _raising(problem: str) -> Rewrite:
 
 def _kind(one: Type, other: Type) -> str:
     """The kind, with the name and size where both are of one kind."""
-    if not isinstance(one, Named) or one.kind != other.kind:
+    if not isinstance(one, NamedType) or one.kind != other.kind:
         return one.kind
-    return f"{one.kind} {one.short}" + (f" of {one.size} bytes" if isinstance(one, Fixed) else "")
+    return f"{one.kind} {one.short}" + (f" of {one.size} bytes" if isinstance(one, FixedType) else "")
 
 
-def _meaning(one: Primitive | Fixed) -> str:
+def _meaning(one: PrimitiveType | FixedType) -> str:
     if not one.logical:
         return f"plain {one.kind}"
     return f"decimal of scale {one.scale}" if one.logical == "decimal" else one.logical
@@ -254,18 +264,18 @@ def _meaning(one: Primitive | Fixed) -> str:
 def default_bytes(schema_type: Type, default: Any) -> bytes:
     """The default of a field, which a schema has as JSON, in Avro. In JSON, each byte is the character with its
     number."""
-    if isinstance(schema_type, Union):
+    if isinstance(schema_type, UnionType):
         return b"\0" + default_bytes(schema_type.branches[0], default)
-    if isinstance(schema_type, Record):
+    if isinstance(schema_type, RecordType):
         return b"".join([default_bytes(f.type, default.get(f.name, f.default)) for f in schema_type.fields])
-    if isinstance(schema_type, Array):
+    if isinstance(schema_type, ArrayType):
         return _block([default_bytes(schema_type.items, item) for item in default])
-    if isinstance(schema_type, Map):
+    if isinstance(schema_type, MapType):
         items = default.items()
         return _block([string_bytes(key.encode()) + default_bytes(schema_type.values, item) for key, item in items])
-    if isinstance(schema_type, Enum):
+    if isinstance(schema_type, EnumType):
         return long_bytes(schema_type.symbols.index(default))
-    if isinstance(schema_type, Fixed):
+    if isinstance(schema_type, FixedType):
         return bytes(default.encode("latin-1"))
     return _DEFAULTS[schema_type.kind](default)
 

@@ -11,7 +11,7 @@ from moneystate.engine.avro import HEADER_BYTES, MAGIC, Malformed
 from moneystate.engine.processor import Rejected
 from moneystate.errors import SetupError
 from moneystate.records.avro_bodies import Skip, check_body, check_end, skip_of
-from moneystate.records.avro_types import BadSchema, Record, Type, canonical_form, fingerprint, parse
+from moneystate.records.avro_types import BadSchema, RecordType, Type, canonical_form, fingerprint, parse
 from moneystate.records.rewriting import Misfit, rewriter
 
 ReadBody = Callable[[bytes, int], bytes]
@@ -25,7 +25,7 @@ class TypeSchema:
     """The schema of one record type."""
 
     source: dict[str, Any]  # content of the schema file
-    type: Record
+    type: RecordType
     canonical_form: str
     fingerprint: bytes  # 8 bytes of CRC-64-AVRO, little-endian as in single-object encoding
     skip: Skip  # checks a body
@@ -95,7 +95,7 @@ class SchemaSet:
             writer = parse(json.loads(writer_text), foreign=True)
         except (BadSchema, ValueError, RecursionError) as e:
             raise Rejected("unknown_schema", f"its writer schema cannot be read: {str(e)[:MOST_QUOTED]}") from None
-        if not isinstance(writer, Record):
+        if not isinstance(writer, RecordType):
             raise Rejected("unknown_schema", "not a record")
         known = self._by_full_name.get(writer.name)
         if known is None:
@@ -146,7 +146,7 @@ def _type_schema(source: dict[str, Any]) -> TypeSchema:
         parsed = parse(source)
     except BadSchema as e:
         raise SetupError(f"{where}: {e}.", "correct the schema.") from None
-    if not isinstance(parsed, Record):
+    if not isinstance(parsed, RecordType):
         raise SetupError(f"{where}: expected a record, found {parsed.kind}.", "give the schema of a record.")
     return TypeSchema(
         source, parsed, canonical_form(parsed), fingerprint(parsed), skip_of(parsed), skip_of(parsed, any_digits=True)

@@ -10,7 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from moneystate.records.avro_types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Union, shown
+from moneystate.records.avro_types import (
+    ArrayType,
+    EnumType,
+    FixedType,
+    MapType,
+    NamedType,
+    PrimitiveType,
+    RecordField,
+    RecordType,
+    Type,
+    UnionType,
+    shown,
+)
 from moneystate.records.resolution import of_one_kind, reads, same_name, written_field
 
 FULL, BACKWARD, FORWARD, INCOMPATIBLE = "full", "backward", "forward", "incompatible"
@@ -40,7 +52,7 @@ def compatibility(backward: bool, forward: bool) -> str:
 
 def changes(old: Type, new: Type) -> list[SchemaChange]:
     """All changes from `old` to `new`, which are usually top-level records."""
-    return list(_Walk().types(old, new, new.short if isinstance(new, Named) else new.kind))
+    return list(_Walk().types(old, new, new.short if isinstance(new, NamedType) else new.kind))
 
 
 class _Walk:
@@ -51,25 +63,25 @@ class _Walk:
         if (id(old), id(new)) in self.seen:
             return
         self.seen.add((id(old), id(new)))
-        if isinstance(old, Union) or isinstance(new, Union):
+        if isinstance(old, UnionType) or isinstance(new, UnionType):
             yield from self._unions(old, new, path)
-        elif isinstance(old, Record) and isinstance(new, Record):
+        elif isinstance(old, RecordType) and isinstance(new, RecordType):
             yield from self._name(old, new, path)
             yield from self._records(old, new, path)
-        elif isinstance(old, Enum) and isinstance(new, Enum):
+        elif isinstance(old, EnumType) and isinstance(new, EnumType):
             yield from self._name(old, new, path)
             yield from _enums(old, new, path)
-        elif isinstance(old, Fixed) and isinstance(new, Fixed):
+        elif isinstance(old, FixedType) and isinstance(new, FixedType):
             yield from self._name(old, new, path)
             yield from _fixed(old, new, path)
-        elif isinstance(old, Array) and isinstance(new, Array):
+        elif isinstance(old, ArrayType) and isinstance(new, ArrayType):
             yield from self.types(old.items, new.items, f"{path}[]")
-        elif isinstance(old, Map) and isinstance(new, Map):
+        elif isinstance(old, MapType) and isinstance(new, MapType):
             yield from self.types(old.values, new.values, f"{path}{{}}")
         else:
             yield from _plain(old, new, path)
 
-    def _name(self, old: Named, new: Named, path: str) -> Iterator[SchemaChange]:
+    def _name(self, old: NamedType, new: NamedType, path: str) -> Iterator[SchemaChange]:
         if old.short == new.short:
             return
         fix = "upgrade readers that only know the old name first."
@@ -84,9 +96,9 @@ class _Walk:
             fix,
         )
 
-    def _records(self, old: Record, new: Record, path: str) -> Iterator[SchemaChange]:
+    def _records(self, old: RecordType, new: RecordType, path: str) -> Iterator[SchemaChange]:
         removed = {f.name: f for f in old.fields}
-        added: list[Field] = []
+        added: list[RecordField] = []
         for f in new.fields:
             before = written_field(f, old)
             if before is None:
@@ -113,10 +125,10 @@ class _Walk:
             yield SchemaChange(path, "fields reordered", "its fields are in another order", True, True)
 
     def _unions(self, old: Type, new: Type, path: str) -> Iterator[SchemaChange]:
-        old_branches = old.branches if isinstance(old, Union) else [old]
-        new_branches = new.branches if isinstance(new, Union) else [new]
+        old_branches = old.branches if isinstance(old, UnionType) else [old]
+        new_branches = new.branches if isinstance(new, UnionType) else [new]
         pairs = [(o, n) for o in old_branches for n in new_branches if of_one_kind(n, o)]
-        if not pairs and not (isinstance(old, Union) and isinstance(new, Union)):
+        if not pairs and not (isinstance(old, UnionType) and isinstance(new, UnionType)):
             yield from _plain(old, new, path)
             return
         for o, n in pairs:
@@ -137,7 +149,7 @@ class _Walk:
             yield SchemaChange(path, "branches reordered", text, True, True)
 
 
-def _added(f: Field, path: str) -> SchemaChange:
+def _added(f: RecordField, path: str) -> SchemaChange:
     text = f"a new field {f.name}, {shown(f.type)}"
     if f.has_default:
         return SchemaChange(f"{path}.{f.name}", "field added with default", text, True, True)
@@ -145,7 +157,7 @@ def _added(f: Field, path: str) -> SchemaChange:
     return SchemaChange(f"{path}.{f.name}", "field added without default", text, False, True, fix)
 
 
-def _renamed_without_alias(before: Field, now: Field, new: Record, path: str) -> SchemaChange:
+def _renamed_without_alias(before: RecordField, now: RecordField, new: RecordType, path: str) -> SchemaChange:
     """A field was removed, and another one of the same type was added. It is probably the same field."""
     text = f"{before.name} was removed, {now.name} of the same type was added"
     fix = f'if it is {before.name} under another name, add "aliases": ["{before.name}"]; else give it a default.'
@@ -153,7 +165,7 @@ def _renamed_without_alias(before: Field, now: Field, new: Record, path: str) ->
     return SchemaChange(f"{path}.{now.name}", "field renamed without alias", text, False, forward, fix)
 
 
-def _removed(f: Field, new: Record, path: str) -> SchemaChange:
+def _removed(f: RecordField, new: RecordType, path: str) -> SchemaChange:
     text = f"the field {f.name} was removed"
     if f.has_default:
         return SchemaChange(f"{path}.{f.name}", "field removed with default", text, True, True)
@@ -165,14 +177,14 @@ def _removed(f: Field, new: Record, path: str) -> SchemaChange:
     )
 
 
-def _renamed(before: Field, now: Field, where: str) -> SchemaChange:
+def _renamed(before: RecordField, now: RecordField, where: str) -> SchemaChange:
     forward = before.has_default or now.name in before.aliases
     fix = "" if forward else f"an older reader does not find {before.name}: upgrade readers first, or keep the name."
     text = f"{before.name} is {now.name} now, with the old name as an alias"
     return SchemaChange(where, "field renamed with alias", text, True, forward, fix)
 
 
-def _defaults(before: Field, now: Field, where: str) -> Iterator[SchemaChange]:
+def _defaults(before: RecordField, now: RecordField, where: str) -> Iterator[SchemaChange]:
     if before.has_default and not now.has_default:
         yield SchemaChange(where, "default removed", "it has no default any more", True, True)
     elif before.has_default and before.default != now.default:
@@ -181,7 +193,7 @@ def _defaults(before: Field, now: Field, where: str) -> Iterator[SchemaChange]:
         )
 
 
-def _enums(old: Enum, new: Enum, path: str) -> Iterator[SchemaChange]:
+def _enums(old: EnumType, new: EnumType, path: str) -> Iterator[SchemaChange]:
     added = [symbol for symbol in new.symbols if symbol not in old.symbols]
     removed = [symbol for symbol in old.symbols if symbol not in new.symbols]
     if added:
@@ -204,7 +216,7 @@ def _enums(old: Enum, new: Enum, path: str) -> Iterator[SchemaChange]:
         yield SchemaChange(path, "enum reordered", text, True, True)
 
 
-def _fixed(old: Fixed, new: Fixed, path: str) -> Iterator[SchemaChange]:
+def _fixed(old: FixedType, new: FixedType, path: str) -> Iterator[SchemaChange]:
     if old.size != new.size:
         fix = "use a new name and a union of both, because the size of a fixed cannot change."
         text = f"fixed {new.short} has {new.size} bytes, had {old.size}"
@@ -215,7 +227,7 @@ def _fixed(old: Fixed, new: Fixed, path: str) -> Iterator[SchemaChange]:
 
 def _plain(old: Type, new: Type, path: str) -> Iterator[SchemaChange]:
     """Changes between primitive types, or between a primitive and a composite type."""
-    if isinstance(old, Primitive) and isinstance(new, Primitive) and old.kind == new.kind:
+    if isinstance(old, PrimitiveType) and isinstance(new, PrimitiveType) and old.kind == new.kind:
         if shown_meaning(old) != shown_meaning(new):
             yield _meaning(old, new, path)
         return
@@ -229,7 +241,7 @@ def _plain(old: Type, new: Type, path: str) -> Iterator[SchemaChange]:
     yield SchemaChange(path, rule, f"{shown(new)}, was {shown(old)}", backward, forward, fix)
 
 
-def _meaning(old: Primitive | Fixed, new: Primitive | Fixed, path: str) -> SchemaChange:
+def _meaning(old: PrimitiveType | FixedType, new: PrimitiveType | FixedType, path: str) -> SchemaChange:
     backward, forward = reads(new, old), reads(old, new)
     text = f"{shown_meaning(new)}, was {shown_meaning(old)}"
     rule = "logical type changed"
@@ -243,7 +255,7 @@ def _meaning(old: Primitive | Fixed, new: Primitive | Fixed, path: str) -> Schem
     return SchemaChange(path, rule, text, backward, forward, "" if backward and forward else fix)
 
 
-def shown_meaning(schema_type: Primitive | Fixed) -> str:
+def shown_meaning(schema_type: PrimitiveType | FixedType) -> str:
     if schema_type.logical == "decimal":
         return f"{schema_type.kind} (decimal of {schema_type.precision} digits, {schema_type.scale} places)"
     return f"{schema_type.kind} ({schema_type.logical})" if schema_type.logical else f"plain {schema_type.kind}"

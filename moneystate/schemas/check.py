@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from moneystate.records.avro_types import Record
+from moneystate.records.avro_types import RecordType
 from moneystate.records.resolution import reads
 from moneystate.schemas.changes import BACKWARD, FULL, SchemaChange, changes
 from moneystate.schemas.tree import RELEASED, STATE, Tree, Version, is_state
@@ -199,8 +199,8 @@ def _plain_resolution(old: Version, new: Version) -> str:
     have."""
     if not reads(new.type, old.type):
         return "Avro's resolution cannot do it"
-    known = {f.name for f in new.type.fields} if isinstance(new.type, Record) else set()
-    lost = [f.name for f in old.type.fields if f.name not in known] if isinstance(old.type, Record) else []
+    known = {f.name for f in new.type.fields} if isinstance(new.type, RecordType) else set()
+    lost = [f.name for f in old.type.fields if f.name not in known] if isinstance(old.type, RecordType) else []
     return f"a plain resolution would lose {', '.join(lost)}" if lost else "a plain resolution would do"
 
 

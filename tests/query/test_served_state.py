@@ -1,4 +1,4 @@
-"""`moneystate checkpoint fingerprint` and `compare` of a server's state: the users' part of the checkpoint's."""
+"""`moneystate checkpoint fingerprint` and `compare` of a server's state: the keys part of the checkpoint's."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def saved(server: Server, tmp_path: Path) -> Savepoint:
     return written(tmp_path / "saved", server.job.sim.states)
 
 
-def users_of(fingerprint: str) -> str:
+def keys_of(fingerprint: str) -> str:
     return fingerprint.partition("-")[0]
 
 
-def test_a_servers_fingerprint_is_the_users_part_of_the_jobs(
+def test_a_servers_fingerprint_is_the_keys_part_of_the_jobs(
     moneystate: Moneystate, server: Server, saved: Savepoint
 ) -> None:
     done = moneystate("checkpoint", "fingerprint", server.address)
-    assert (done.code, done.out.strip()) == (0, users_of(saved.manifest.fingerprint))
+    assert (done.code, done.out.strip()) == (0, keys_of(saved.manifest.fingerprint))
     assert done.err.strip() == f"version {EPOCH}/2, watermark 2023-11-14T22:13:49.000Z"
     told = json.loads(moneystate("checkpoint", "fingerprint", server.address, "--json").out)
     assert told == {"keys": done.out.strip(), "version": f"{EPOCH}/2", "watermark_ms": saved.manifest.watermark}
 
 
-def test_a_server_and_the_jobs_state_are_the_same_users(
+def test_a_server_and_the_jobs_state_are_the_same_keys(
     moneystate: Moneystate, server: Server, saved: Savepoint
 ) -> None:
     places = [str(saved.folder), server.address]
@@ -48,8 +48,8 @@ def test_a_server_and_the_jobs_state_are_the_same_users(
         done = moneystate("checkpoint", "compare", one, other)
         assert (done.code, done.err) == (0, "")
         assert done.out.splitlines() == [
-            "compared: the users; a server has no buffered events",
-            "the same users",
+            "compared: the keys; a server has no buffered events",
+            "the same keys",
         ]
 
 
@@ -99,7 +99,7 @@ def test_what_cannot_be_read_is_one_line_and_no_difference(
     assert len(done.err.splitlines()) == 1
 
 
-def test_a_replica_of_a_real_job_has_the_checkpoints_users(
+def test_a_replica_of_a_real_job_has_the_checkpoints_keys(
     broker: DevBroker, topic_prefix: str, tmp_path: Path, moneystate: Moneystate
 ) -> None:
     setup = Setup(broker.bootstrap_servers, topic_prefix, tmp_path)
@@ -115,6 +115,6 @@ def test_a_replica_of_a_real_job_has_the_checkpoints_users(
         served = moneystate("checkpoint", "fingerprint", address)
         assert served.code == 0, served.err
         printed = finished(["checkpoint", "fingerprint", str(setup.checkpoint)], tmp_path)
-        assert served.out.strip() == users_of(printed.out), printed.err
+        assert served.out.strip() == keys_of(printed.out), printed.err
         same = finished(["checkpoint", "compare", str(setup.checkpoint), address], tmp_path)
-        assert (same.code, same.out.splitlines()[-1:]) == (0, ["the same users"]), same.err
+        assert (same.code, same.out.splitlines()[-1:]) == (0, ["the same keys"]), same.err
