@@ -78,8 +78,8 @@ def written_field(f: RecordField, writer: RecordType) -> RecordField | None:
 
 
 def candidates(reader: UnionType, writer: Type) -> list[Type]:
-    """The branches as which a value of `writer` may be read. If a branch has its own kind, it is the only one: a reader
-    that tries the branches in order uses it, too, and promotion must not give a number another meaning."""
+    """The branches as which a value of `writer` may be read. If a branch has its own kind, it is the only one, as in
+    Avro's library for Java: promotion must not give a number another meaning."""
     own = [branch for branch in reader.branches if of_one_kind(branch, writer)]
     return own or reader.branches
 

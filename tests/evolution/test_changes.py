@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from moneystate.records.avro_types import BadSchema, parse
+from moneystate.records.avro_types import BadSchema, RecordType, parse
 from moneystate.records.resolution import reads
+from moneystate.records.rewriting import rewriter
 from moneystate.schemas.changes import BACKWARD, FORWARD, FULL, INCOMPATIBLE, changes, compatibility
 from tests.budget import examples
 from tests.evolution.avro_bytes import encode, parsed, values
@@ -177,6 +178,17 @@ def records(draw: st.DrawFn) -> Json:
     return record(*fields)
 
 
+def alike(value: Any) -> Any:
+    """Numbers to six digits, and bytes as text. fastavro does not round an int that is read as a float, and of a union
+    it takes the first branch that an int or a string can be read as. Java takes that of its own kind, and so do we."""
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, list):
+        return [alike(item) for item in value]
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return f"{value:.6g}" if is_number else value
+
+
 @settings(max_examples=examples(400), database=None, suppress_health_check=list(HealthCheck))
 @given(records(), records(), st.data())
 def test_all_changes_together_allow_what_resolution_allows_and_fastavro_reads_it(
@@ -190,4 +202,13 @@ def test_all_changes_together_allow_what_resolution_allows_and_fastavro_reads_it
         writer, names = parsed(old)
         body = encode(writer, names, data.draw(values(writer, names)))
         with suppress(UnicodeDecodeError):  # of bytes that are read as a text
-            fastavro.schemaless_reader(BytesIO(body), writer, parsed(new)[0])
+            wanted: Any = fastavro.schemaless_reader(BytesIO(body), writer, parsed(new)[0])
+            if "'items': 'null'" in repr(old):  # many items without bytes are refused on purpose
+                return
+            assert isinstance(after, RecordType)
+            rewritten = bytearray()
+            assert rewriter(after, before)(body, 0, rewritten) == len(body)
+            got: Any = fastavro.schemaless_reader(BytesIO(bytes(rewritten)), parsed(new)[0], None)
+            assert {name: alike(value) for name, value in got.items()} == {
+                n: alike(value) for n, value in wanted.items()
+            }
