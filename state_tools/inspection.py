@@ -30,7 +30,7 @@ def inspect_state(state: StateModel, folder: str, key: bytes | None) -> dict[str
         savepoint = Savepoint(fetched(folder, PLACE))
         m = savepoint.manifest
         if key is not None:
-            return _user(state, key, savepoint.entries(key_group_of(key, m.key_groups)), m.rules)
+            return owner_view(state, key, savepoint.entries(key_group_of(key, m.key_groups)), m.rules)
         entries = (entry for group in range(m.key_groups) for entry in savepoint.entries(group))
         read = {} if m.plan is None else plans.from_offset(m.plan).partitions
         return _job(state, [(key, value) for key, value in entries if key == clocks.KEY], m.rules, read)
@@ -39,12 +39,8 @@ def inspect_state(state: StateModel, folder: str, key: bytes | None) -> dict[str
     rules = checkpoint.rules(offset["rules"])
     with offline_session() as session:
         if key is not None:
-            return _user(state, key, _group_of_key(session, checkpoint, key), rules)
+            return owner_view(state, key, _group_of_key(session, checkpoint, key), rules)
         return _job(state, _clocks(session, checkpoint), rules, plans.from_offset(offset).partitions)
-
-
-def _user(state: StateModel, key: bytes, entries: Pairs, rules: dict[str, Any]) -> dict[str, Any] | None:
-    return owner_view(state, key, entries, rules)
 
 
 def _job(state: StateModel, entries: Pairs, rules: dict[str, Any], read: Iterable[TopicPartition]) -> dict[str, Any]:

@@ -187,6 +187,8 @@ class _TypedJsonDecoder:
             raise Refused("malformed", f"{TYPE}: " + ("not a text" if TYPE in document else "missing"))
         if is_heartbeat(document):
             return Ignored(HEARTBEAT)
+        if name == HEARTBEAT_RECORD.short and name != self._wanted:
+            raise Refused("malformed", "no heartbeat")
         if name not in self._names:
             raise Refused("unknown_schema", f"type {name[:100]!r}")
         if name != self._wanted:

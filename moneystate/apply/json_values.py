@@ -6,8 +6,10 @@ may be absent, and a decimal is exact.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from copy import deepcopy
+from decimal import Decimal
 from functools import partial
 from typing import Any, Final
 
@@ -32,12 +34,22 @@ from moneystate.records.rewriting import default_bytes
 Read = Callable[[Any], Any]
 """A plain value from one of a parsed document. Raises Malformed."""
 
+
+def _float_in(value: Any) -> float:
+    number = json_parts.double_in(value)
+    try:
+        struct.pack("<f", number)
+    except OverflowError:
+        raise Malformed("a number out of range") from None
+    return number
+
+
 _PLAIN: Final[dict[str, Read]] = {
     "string": json_parts.string_in,
     "boolean": json_parts.boolean_in,
     "int": json_parts.int_in,
     "long": json_parts.long_in,
-    "float": json_parts.double_in,
+    "float": _float_in,
     "double": json_parts.double_in,
     "bytes": json_parts.bytes_in,
 }
@@ -89,7 +101,8 @@ class _Readers:
 
 def _leaf(one: PrimitiveType) -> Read:
     if one.logical == "decimal":
-        return json_parts.exact_in(one.precision, one.scale)
+        read = json_parts.unscaled_in(one.precision, one.scale)
+        return lambda value: Decimal(int.from_bytes(read(value), "big", signed=True)).scaleb(-one.scale)
     if one.logical == "timestamp-millis":
         return lambda value: Time(json_parts.millis_in(value))
     if one.logical == "date":

@@ -23,7 +23,7 @@ from moneystate.engine.plan import TopicPartition
 from moneystate.errors import SetupError
 
 NAME = "bootstrap.json"
-VERSION = 4
+VERSION = 5
 
 
 @dataclass(frozen=True)

@@ -172,7 +172,7 @@ def show(
     checkpoint: CheckpointFolder,
     store_flags: StoreFlags,
     key: Annotated[
-        str | None, typer.Argument(metavar="USER", help="User id, which may be empty; without, the state as a whole.")
+        str | None, typer.Argument(metavar="KEY", help="The key, which may be empty; without, the state as a whole.")
     ] = None,
     service: ServiceOfState = "",
     json_output: Json = False,
@@ -185,7 +185,7 @@ def show(
     state = service_of(checkpoint, service).state
     seen = inspect_state(state, checkpoint, None if key is None else key.encode())
     if seen is None:
-        raise ConfigError(f"{key or chr(34) * 2}: expected a key that the state knows, found none.", "check the id.")
+        raise ConfigError(f"{key or chr(34) * 2}: expected a key that the state knows, found none.", "check the key.")
     if json_output:
         typer.echo(exact_json.dumps(seen, ascii=True))
     else:

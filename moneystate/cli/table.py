@@ -70,10 +70,11 @@ class Place(Flags):
 
     def check(self, settings: dict[str, str]) -> int:
         """The size that a record may have. `settings`: of Kafka's clients. Raises SetupError and BrokerError."""
+        replication = self.new_topics.replication()  # a contradiction is refused before the broker is asked
         check_reachable(self.servers, settings)
         admin = admin_client(self.servers, settings)
         if self.create_topic:
-            create_topic(admin, self.name, self.new_topics.topic_partitions, self.new_topics.replication())
+            create_topic(admin, self.name, self.new_topics.topic_partitions, replication)
         return check_topic(admin, self.name)
 
 

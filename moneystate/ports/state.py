@@ -22,6 +22,7 @@ Row = dict[str, Any]
 Migration = Callable[[bytes], bytes]
 
 KEYS, BUFFER = "keys", "buffer"
+NAMED_TIMERS = "named-timers"  # a section of `StateModel.view`; no state can have such a name
 
 # The schemas of the engine's own entries.
 ENGINE_SCHEMAS = (fingerprints.BUFFER_CHUNK, fingerprints.KEY_GROUP_CLOCK, fingerprints.KEY_GROUP_CLOCK_V1)

@@ -1,7 +1,7 @@
 """Strictly validates an Avro body: one pass over its bytes, each of which must be accounted for.
 
-fastavro alone is not strict enough: it accepts any byte as a boolean, ints of more than 32 bits, and ignores bytes that
-are left over. Validation runs for every record, so it is compiled to closures, one for each part of a schema.
+Booleans are 0 or 1, ints have 32 bits, texts are UTF-8, and no byte is left over. fastavro accepts more. Validation
+runs for every record, so it is compiled to closures, one for each part of a schema.
 """
 
 from __future__ import annotations
@@ -49,10 +49,12 @@ def check_end(end: int, buf: bytes) -> None:
 
 def skip_of(schema_type: Type, *, any_digits: bool = False) -> Skip:
     """The walk over values of a type. `any_digits`: decimals may have more digits than the type says."""
-    return _Compiler(any_digits).skip(schema_type)
+    return SkipCompiler(any_digits).skip(schema_type)
 
 
-class _Compiler:
+class SkipCompiler:
+    """Compiles each record once, however often others refer to it."""
+
     def __init__(self, any_digits: bool) -> None:
         self.any_digits = any_digits
         self.records: dict[int, Skip] = {}  # by the identity of the type
@@ -72,7 +74,7 @@ class _Compiler:
             return _fixed(one.size)
         assert isinstance(one, PrimitiveType)
         is_decimal = one.kind == "bytes" and one.logical == "decimal" and not self.any_digits
-        return _decimal(one.precision) if is_decimal else PRIMITIVES[one.kind]
+        return _decimal(one.precision) if is_decimal else SKIPS[one.kind]
 
     def _record(self, record: RecordType) -> Skip:
         if id(record) in self.records:  # it may contain itself, so it is looked up when used
@@ -227,7 +229,7 @@ def _skip_string(buf: bytes, pos: int) -> int:
     return end
 
 
-PRIMITIVES: Final[dict[str, Skip]] = {
+SKIPS: Final[dict[str, Skip]] = {
     "null": _skip_null,
     "boolean": _skip_boolean,
     "int": _skip_int,

@@ -11,9 +11,17 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from moneystate.records.json_fields import MARK
+
 PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _EMPTY: Final = 0xC15D213AA4D7A795
+_BASES: Final[dict[str, tuple[str, ...]]] = {  # of logical types
+    "decimal": ("bytes", "fixed"), "date": ("int",), "time-millis": ("int",), "time-micros": ("long",),
+    "timestamp-millis": ("long",), "timestamp-micros": ("long",), "local-timestamp-millis": ("long",),
+    "local-timestamp-micros": ("long",), MARK: ("string",),
+}  # fmt: skip
+_LARGEST: Final = {"float": 3.4028234e38, "double": 1.7976931348623157e308}
 
 
 class BadSchema(Exception):
@@ -98,7 +106,7 @@ def parse(schema: Any, *, foreign: bool = False) -> Type:
     that Avro does not allow, and its defaults, which only a reader needs, are not checked."""
     try:
         return _Parser(foreign).type(schema, "")
-    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as e:
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as e:
         raise BadSchema(f"not an Avro schema: {type(e).__name__} {e}") from None
 
 
@@ -109,7 +117,7 @@ class _Parser:
 
     def type(self, schema: Any, namespace: str) -> Type:
         if isinstance(schema, list):
-            return UnionType("union", [self.type(branch, namespace) for branch in schema])
+            return self._union([self.type(branch, namespace) for branch in schema])
         if isinstance(schema, str):
             return self._by_name(schema, namespace)
         kind = schema["type"]
@@ -122,8 +130,31 @@ class _Parser:
         if kind in ("record", "error", "enum", "fixed"):
             return self._define(schema, namespace)
         if kind in PRIMITIVES:
-            return PrimitiveType(kind, *_logical(schema))
+            return PrimitiveType(kind, *self._logical(schema))
         return self._by_name(kind, namespace)
+
+    def _union(self, branches: list[Type]) -> UnionType:
+        if not branches or any(isinstance(branch, UnionType) for branch in branches):
+            raise BadSchema("a union without branches, or of unions")
+        return UnionType("union", branches)
+
+    def _logical(self, schema: dict[str, Any]) -> tuple[str, int, int]:
+        """The logical type, precision and scale. As Avro asks, one that does not fit its base is ignored."""
+        logical, precision, scale = schema.get("logicalType", ""), schema.get("precision", 0), schema.get("scale", 0)
+        if schema["type"] not in _BASES.get(logical, (schema["type"],)) or (self.foreign and logical == MARK):
+            return "", 0, 0
+        if logical != "decimal":
+            return str(logical), 0, 0
+        if type(precision) is type(scale) is int and 0 <= scale <= precision > 0:
+            return logical, precision, scale
+        if self.foreign:
+            return "", 0, 0
+        raise BadSchema(f"a decimal of precision {precision!r} and scale {scale!r}")
+
+    def _size(self, size: Any) -> int:
+        if type(size) is not int or size < 0:
+            raise BadSchema(f"a fixed of size {size!r}")
+        return size
 
     def _by_name(self, name: str, namespace: str) -> Type:
         if name in PRIMITIVES:
@@ -144,9 +175,9 @@ class _Parser:
         if schema["type"] == "enum":
             self.named[name] = EnumType("enum", name, aliases, *self._symbols(schema, name))
         elif schema["type"] == "fixed":
-            self.named[name] = FixedType("fixed", name, aliases, int(schema["size"]), *_logical(schema))
+            self.named[name] = FixedType("fixed", name, aliases, self._size(schema["size"]), *self._logical(schema))
         else:
-            record = RecordType("record", name, aliases)
+            record = RecordType(schema["type"], name, aliases)
             self.named[name] = record  # before its fields, which may refer to it
             record.fields.extend(self._field(f, name, inside) for f in schema["fields"])
             if len({f.name for f in record.fields}) < len(record.fields):
@@ -179,13 +210,6 @@ class _Parser:
 
 def _full(name: str, namespace: str) -> str:
     return f"{namespace}.{name}" if namespace and "." not in name else name
-
-
-def _logical(schema: dict[str, Any]) -> tuple[str, int, int]:
-    logical, precision, scale = schema.get("logicalType", ""), schema.get("precision", 0), schema.get("scale", 0)
-    if logical == "decimal" and not (type(precision) is type(scale) is int and 0 <= scale <= precision > 0):
-        raise BadSchema(f"a decimal of precision {precision!r} and scale {scale!r}")
-    return logical, precision, scale
 
 
 def canonical_form(schema_type: Type) -> str:
@@ -265,7 +289,7 @@ def _fits_primitive(kind: str, default: Any) -> bool:
         bits = 31 if kind == "int" else 63
         return isinstance(default, int) and -(1 << bits) <= default < 1 << bits
     if kind in ("float", "double"):
-        return isinstance(default, (int, float))
+        return isinstance(default, (int, float)) and -_LARGEST[kind] <= default <= _LARGEST[kind]
     return isinstance(default, str) and (kind == "string" or _are_bytes(default))
 
 

@@ -30,28 +30,33 @@ PROMOTIONS: Final = {
     "string": ("bytes",),
 }
 
-Seen = frozenset[tuple[int, int]]
+Known = dict[tuple[int, int], bool]  # what is known of a reader and a writer, by the identities of both
 
 
-def reads(reader: Type, writer: Type, seen: Seen = frozenset()) -> bool:
+def reads(reader: Type, writer: Type, known: Known | None = None) -> bool:
     """Whether every value of `writer` can be read as a value of `reader`. Recursive pairs count as readable."""
+    known = {} if known is None else known
     pair = (id(reader), id(writer))
-    if pair in seen:
-        return True
-    seen |= {pair}
+    if pair not in known:
+        known[pair] = True
+        known[pair] = _reads(reader, writer, known)
+    return known[pair]
+
+
+def _reads(reader: Type, writer: Type, known: Known) -> bool:
     if isinstance(writer, UnionType):
-        return all(reads(reader, branch, seen) for branch in writer.branches)
+        return all(reads(reader, branch, known) for branch in writer.branches)
     if isinstance(reader, UnionType):
-        return any(reads(branch, writer, seen) for branch in candidates(reader, writer))
+        return any(reads(branch, writer, known) for branch in candidates(reader, writer))
     if isinstance(reader, RecordType) and isinstance(writer, RecordType):
-        return same_name(reader, writer) and _reads_fields(reader, writer, seen)
+        return same_name(reader, writer) and _reads_fields(reader, writer, known)
     if isinstance(reader, ArrayType) and isinstance(writer, ArrayType):
-        return reads(reader.items, writer.items, seen)
+        return reads(reader.items, writer.items, known)
     if isinstance(reader, MapType) and isinstance(writer, MapType):
-        return reads(reader.values, writer.values, seen)
+        return reads(reader.values, writer.values, known)
     if isinstance(reader, EnumType) and isinstance(writer, EnumType):
-        known = reader.default is not None or set(writer.symbols) <= set(reader.symbols)
-        return same_name(reader, writer) and known
+        has_symbols = reader.default is not None or set(writer.symbols) <= set(reader.symbols)
+        return same_name(reader, writer) and has_symbols
     if isinstance(reader, FixedType) and isinstance(writer, FixedType):
         return same_fixed(reader, writer) and same_meaning(reader, writer)
     if isinstance(reader, PrimitiveType) and isinstance(writer, PrimitiveType):
@@ -60,15 +65,27 @@ def reads(reader: Type, writer: Type, seen: Seen = frozenset()) -> bool:
     return False
 
 
-def _reads_fields(reader: RecordType, writer: RecordType, seen: Seen) -> bool:
+def _reads_fields(reader: RecordType, writer: RecordType, known: Known) -> bool:
+    written = written_fields(reader, writer)
     for f in reader.fields:
-        written = written_field(f, writer)
-        if written is None:
+        if f.name not in written:
             if not f.has_default:
                 return False
-        elif not reads(f.type, written.type, seen):
+        elif not reads(f.type, written[f.name].type, known):
             return False
     return True
+
+
+def written_fields(reader: RecordType, writer: RecordType) -> dict[str, RecordField]:
+    """The writer's fields by the names of the reader's: those of the same name, then those of an alias. A field of the
+    writer is one of the reader's."""
+    by_name = {written.name: written for written in writer.fields}
+    written = {f.name: by_name.pop(f.name) for f in reader.fields if f.name in by_name}
+    for f in reader.fields:
+        alias = next((alias for alias in f.aliases if alias in by_name), None)
+        if f.name not in written and alias is not None:
+            written[f.name] = by_name.pop(alias)
+    return written
 
 
 def written_field(f: RecordField, writer: RecordType) -> RecordField | None:

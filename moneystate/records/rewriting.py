@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 from moneystate.engine.avro import Malformed, long_bytes, read_bytes, read_long, string_bytes
-from moneystate.records.avro_bodies import PRIMITIVES, digits_check, read_blocks, read_branch, skip_of
+from moneystate.records.avro_bodies import SKIPS, SkipCompiler, digits_check, read_blocks, read_branch, skip_of
 from moneystate.records.avro_types import (
     ArrayType,
     EnumType,
@@ -27,7 +27,15 @@ from moneystate.records.avro_types import (
     UnionType,
 )
 from moneystate.records.json_parts import inside
-from moneystate.records.resolution import PROMOTIONS, candidates, reads, same_fixed, same_name, same_unit, written_field
+from moneystate.records.resolution import (
+    PROMOTIONS,
+    candidates,
+    reads,
+    same_fixed,
+    same_name,
+    same_unit,
+    written_fields,
+)
 
 Rewrite = Callable[[bytes, int, bytearray], int]
 """`rewrite(buf, pos, out)` appends the value at `pos` as the reader has it, and returns the position after the value.
@@ -35,6 +43,7 @@ Raises Malformed, and Misfit for a value that the reader cannot have."""
 
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 _NUMBERS: Final = ("float", "double")
+_WITH_UNITS: Final = ("int", "long", "bytes", "fixed")  # the same bytes may mean something else
 
 
 class Misfit(Exception):
@@ -49,6 +58,7 @@ def rewriter(reader: RecordType, writer: Type) -> Rewrite:
 class _Compiler:
     def __init__(self) -> None:
         self.records: dict[tuple[int, int], Rewrite] = {}  # by the identities of both types
+        self.skips = SkipCompiler(any_digits=True)  # for the writer's fields that the reader does not have
 
     def rewrite(self, reader: Type, writer: Type, path: str) -> Rewrite:
         if isinstance(writer, UnionType):
@@ -71,7 +81,8 @@ class _Compiler:
     def _in_union(self, reader: UnionType, writer: Type, path: str) -> Rewrite:
         """As the first branch that can have all values of the writer, else as the first one that may have some."""
         possible = candidates(reader, writer)
-        branch = next((one for one in possible if reads(one, writer)), possible[0])
+        some = [one for one in possible if one.kind != "null"] or possible
+        branch = next((one for one in possible if reads(one, writer)), some[0])
         index, rewrite = long_bytes(reader.branches.index(branch)), self.rewrite(branch, writer, path)
 
         def in_union(buf: bytes, pos: int, out: bytearray) -> int:
@@ -90,8 +101,9 @@ class _Compiler:
         slots: dict[str, int] = {}  # of the reader's fields, by the names of the writer's
         defaults: list[bytes] = []
         parts: dict[str, Rewrite] = {}
+        by_field = written_fields(reader, writer)
         for n, f in enumerate(reader.fields):
-            written = written_field(f, writer)
+            written = by_field.get(f.name)
             if written is None and not f.has_default:
                 self.records[pair] = _missing(f"{path}.{f.name}")
                 return self.records[pair]
@@ -100,9 +112,16 @@ class _Compiler:
                 slots[written.name] = n
                 parts[written.name] = self.rewrite(f.type, written.type, f"{path}.{f.name}")
         nowhere = len(defaults)
-        steps = [(f.name, slots.get(f.name, nowhere), parts.get(f.name) or _skipping(f.type)) for f in writer.fields]
+        steps = []
+        for f in writer.fields:
+            part = parts.get(f.name) or self._skipping(f.type)
+            steps.append((f.name, slots.get(f.name, nowhere), part))
         self.records[pair] = _fields(steps, [*defaults, b""])
         return self.records[pair]
+
+    def _skipping(self, schema_type: Type) -> Rewrite:
+        skip = self.skips.skip(schema_type)
+        return lambda buf, pos, out: skip(buf, pos)
 
 
 def _fields(steps: list[tuple[str, int, Rewrite]], defaults: list[bytes]) -> Rewrite:
@@ -119,11 +138,6 @@ def _fields(steps: list[tuple[str, int, Rewrite]], defaults: list[bytes]) -> Rew
         return pos
 
     return rewrite
-
-
-def _skipping(schema_type: Type) -> Rewrite:
-    skip = skip_of(schema_type)
-    return lambda buf, pos, out: skip(buf, pos)
 
 
 def _written_union(branches: list[Rewrite]) -> Rewrite:
@@ -174,7 +188,7 @@ def _leaf(reader: PrimitiveType | FixedType, writer: PrimitiveType | FixedType, 
         return _refusing(reader, writer, path)
     if reader.kind != writer.kind and writer.kind not in PROMOTIONS.get(reader.kind, ()):
         return _refusing(reader, writer, path)
-    if not same_unit(reader, writer):
+    if reader.kind in _WITH_UNITS and not same_unit(reader, writer):
         raise Misfit(f"{path}: written as {_meaning(writer)}, read as {_meaning(reader)}")
     if reader.kind in ("string", "bytes"):
         return _text(reader, writer)
@@ -195,7 +209,7 @@ def _as_it_is(skip: Callable[[bytes, int], int]) -> Rewrite:
 
 
 def _number(written: str, encode: Callable[[Any], bytes]) -> Rewrite:
-    skip = PRIMITIVES[written]
+    skip = SKIPS[written]
 
     def rewrite(buf: bytes, pos: int, out: bytearray) -> int:
         end = skip(buf, pos)
@@ -206,8 +220,8 @@ def _number(written: str, encode: Callable[[Any], bytes]) -> Rewrite:
 
 
 def _text(reader: PrimitiveType | FixedType, writer: PrimitiveType | FixedType) -> Rewrite:
-    """A string or bytes. A decimal has at most the digits of both schemas."""
-    checks = [digits_check(one.precision) for one in (writer, reader) if one.logical == "decimal"]
+    """A string or bytes. A decimal has at most the digits of the reader's schema."""
+    check = digits_check(reader.precision) if reader.logical == "decimal" else None
     is_text = "string" in (reader.kind, writer.kind)
     not_text = "a text is not UTF-8"
     if writer.kind == "bytes":
@@ -215,7 +229,7 @@ def _text(reader: PrimitiveType | FixedType, writer: PrimitiveType | FixedType) 
 
     def rewrite(buf: bytes, pos: int, out: bytearray) -> int:
         content, end = read_bytes(buf, pos)
-        for check in checks:
+        if check is not None:
             check(content)
         if is_text and not _is_utf8(content):
             raise Malformed(not_text)

@@ -108,7 +108,7 @@ class SchemaSet:
 
 def _reader(known: TypeSchema, writer: Type) -> ReadBody:
     """Raises Misfit."""
-    rewrite, skip = rewriter(known.type, writer), skip_of(writer)
+    rewrite, skip = rewriter(known.type, writer), skip_of(writer, any_digits=True)
 
     def read_same(value: bytes, pos: int) -> bytes:
         check_body(known.skip, value, pos)

@@ -31,7 +31,7 @@ def entry_of(kind: RecordKind, owner: bytes, id: bytes = b"") -> bytes:
     return rows.escape(owner) + kind.prefix + id
 
 
-def item_place(entry: bytes) -> tuple[bytes, str, bytes, bytes]:
+def _item_place(entry: bytes) -> tuple[bytes, str, bytes, bytes]:
     """Owner, name, id and prefix of an entry's key in rows."""
     owner, kind, rest = rows.split_entry(entry)
     name_end = 1 + rest[0]
@@ -123,7 +123,7 @@ class Snapshot:
 
     def item(self, entry: bytes, stored: bytes | None) -> Item | None:
         """None: the entry is neither a value nor an entry of a map."""
-        owner, name, id, prefix = item_place(entry)
+        owner, name, id, prefix = _item_place(entry)
         kind = self.plan.by_prefix.get(prefix)
         return Item(name, owner, id, self.readable(kind, stored)) if isinstance(kind, RecordKind) else None
 
@@ -210,7 +210,7 @@ class Snapshot:
         kinds = {plan.kind.prefix: plan.kind for plan in self.plan.timers.values()}
         timers: list[SetTimer] = []
         for entry, stored in islice(self.scan(rows.escape(owner) + layout.TIMER), limit):
-            _, name, id, prefix = item_place(entry)
+            _, name, id, prefix = _item_place(entry)
             if prefix in kinds:
                 try:
                     due, set_at, topic, partition, offset = decode_entry(kinds[prefix], stored, owner, id).value

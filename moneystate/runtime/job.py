@@ -243,17 +243,17 @@ def functions_of(service: Service[Any]) -> list[FunctionType | MethodType]:
 
 def code_of(service: Service[Any]) -> str:
     """A digest of the functions that decide the results of a batch."""
-    texts = [code_text(function) for function in functions_of(service)]
+    texts = dict.fromkeys([code_text(function) for function in functions_of(service)])  # several inputs may share one
     return hashlib.sha256("\n\n".join(texts).encode()).hexdigest()[:16]
 
 
 def digests_of(service: Service[Any]) -> dict[str, str]:
     """The digest of each of these functions, by its name in the code."""
-    texts: dict[str, str] = {}
+    texts: dict[str, dict[str, None]] = {}
     for function in functions_of(service):
         name = function.__qualname__.replace("<locals>.", "")
-        texts[name] = texts.get(name, "") + code_text(function)
-    return {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in sorted(texts.items())}
+        texts.setdefault(name, {})[code_text(function)] = None
+    return {name: hashlib.sha256("".join(its).encode()).hexdigest()[:16] for name, its in sorted(texts.items())}
 
 
 def _json_fields(plan: Plan) -> dict[str, list[str]]:

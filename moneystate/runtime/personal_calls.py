@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import is_dataclass
 from decimal import Decimal
+from functools import cached_property
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
@@ -87,7 +88,9 @@ class Calls(ABC):
             raise Unproven(f"{cls.__name__}.{name}: not looked into")
         if isinstance(static, property) and type(static.fget) is FunctionType:
             return self.call(static.fget, [owner], {})
-        if name in held and not hasattr(type(static), "__set__"):
+        if isinstance(static, cached_property) and type(static.func) is FunctionType:
+            return self.call(static.func, [owner], {})
+        if name in held and not hasattr(type(static), "__set__") and _is_frozen(cls):
             return of_object(held[name])
         if type(static) is FunctionType:
             return Bound(static, owner)
@@ -170,6 +173,11 @@ def of_dict(name: str, table: Table, given: list[Any]) -> Any:
         return FREE
     inner = inner_of(table)
     return inner if name == "get" else Items(inner if name == "values" else Parts([FREE, inner]))
+
+
+def _is_frozen(cls: type) -> bool:
+    """Whether its objects keep what they hold, so that a proof of today is one of tomorrow."""
+    return is_dataclass(cls) and bool(getattr(cls, "__dataclass_params__").frozen)  # noqa: B009
 
 
 def has_own_attributes(cls: type) -> bool:

@@ -87,6 +87,10 @@ class Scope:
         scope.returned = self.returned
         return scope
 
+    def set(self, name: str, value: Any) -> None:
+        """A name keeps all values that it was ever given: whether and when a statement runs is not known."""
+        self.names[name] = joined([self.names[name], value]) if name in self.names else value
+
     def get(self, name: str) -> Any:
         if name in self.names:
             return self.names[name]
@@ -190,7 +194,7 @@ class Proof(Calls):
     def _bind(self, target: ast.expr, value: Any, scope: Scope) -> None:
         match target:
             case ast.Name(id=name):
-                scope.names[name] = value
+                scope.set(name, value)
             case ast.Tuple(elts=targets) | ast.List(elts=targets):
                 parts = value.parts if isinstance(value, Parts) and len(value.parts) == len(targets) else None
                 for n, one in enumerate(targets):
@@ -263,8 +267,8 @@ class Proof(Calls):
             case ast.Slice(lower=lower, upper=upper, step=step):
                 return self._all_free([lower, upper, step], scope)
             case ast.NamedExpr(target=target, value=value):
-                scope.names[target.id] = named = self.value(value, scope)
-                return named
+                scope.set(target.id, self.value(value, scope))
+                return scope.get(target.id)
             case ast.Lambda():
                 return Closure(node, scope)
         raise Unproven(f"line {node.lineno}: an expression that is not looked into")
@@ -275,6 +279,8 @@ class Proof(Calls):
     def _loops(self, loops: list[ast.comprehension], scope: Scope) -> Scope:
         inner = scope.within({})
         for loop in loops:
+            if any(isinstance(node, ast.NamedExpr) for node in ast.walk(loop)):
+                raise Unproven("a name that is set within a comprehension")
             self._bind(loop.target, items_of(self.value(loop.iter, inner)), inner)
             for condition in loop.ifs:
                 self._test(condition, inner)

@@ -46,11 +46,17 @@ class Parts:
     parts: list[Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Known:
-    """An object of the program."""
+    """An object of the program. Two objects are never the same one because they are equal."""
 
     object: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Known) and self.object is other.object
+
+    def __hash__(self) -> int:
+        return id(self.object)
 
 
 @dataclass(frozen=True)

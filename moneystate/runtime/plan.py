@@ -6,7 +6,6 @@ An invalid declaration raises ServiceError, either here or when it is declared.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
@@ -212,7 +211,7 @@ class Plan:
     def _is_open(self, index: AnyIndex[Any, Any]) -> bool:
         if index.personal is not None:
             return not index.personal
-        return not reads_personal(inspect.unwrap(index.by), self.codec(index.record, repr(index)).record)
+        return not reads_personal(index.by, self.codec(index.record, repr(index)).record)
 
     @cached_property
     def personal_queries(self) -> frozenset[str]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from moneystate.engine.avro import HEADER_BYTES, MAGIC, Malformed, read_long
 from moneystate.engine.items import VALUE, Item
 from moneystate.engine.place import own_value
-from moneystate.ports.state import ENGINE_SCHEMAS, KEYS, Fact, Migration, Pair, Row, Versions, time_text
+from moneystate.ports.state import ENGINE_SCHEMAS, KEYS, NAMED_TIMERS, Fact, Migration, Pair, Row, Versions, time_text
 from moneystate.records import exact_json
 from moneystate.records.type_names import has_type_field
 from moneystate.runtime import layout
@@ -20,8 +20,7 @@ from moneystate.runtime.plans import plan_as_run, plan_of
 from moneystate.runtime.seen_page import SeenKind, id_text
 
 _NAMES: Final = {layout.VALUE: "value", layout.ENTRY: "map", layout.TIMER: "timer", layout.SEEN: "seen"}
-TIMERS: Final = "timers"
-SEEN_IDS: Final = "seen"
+SEEN_IDS: Final = "seen-ids"  # no state can have such a name
 
 
 class ServiceState:
@@ -124,7 +123,7 @@ class ServiceState:
 
     def view(self, entries: Iterable[Pair], watermark: int, rules: Mapping[str, Any]) -> Row:
         """Values and maps by name, then timers and seen ids."""
-        values: Row = {name: [] for name in [*self.plan.kinds, TIMERS, SEEN_IDS]}
+        values: Row = {name: [] for name in [*self.plan.kinds, NAMED_TIMERS, SEEN_IDS]}
         for key, value in sorted(entries):
             place, cell = self._open(key, value, rules)
             if cell.has_expired(watermark):
@@ -140,7 +139,7 @@ class ServiceState:
                     [{"topic": place.name, "id": seen, "at": at} for at, seen in _seen(cell, watermark)]
                 )
             else:
-                values[TIMERS].append({"name": place.name, **id, "due": cell.value[DUE]})
+                values[NAMED_TIMERS].append({"name": place.name, **id, "due": cell.value[DUE]})
         return values
 
     def event_view(self, value: bytes) -> Any:

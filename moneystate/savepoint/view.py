@@ -17,7 +17,7 @@ from moneystate.engine.place import own_value, topic_of, where
 from moneystate.engine.plan import TopicPartition
 from moneystate.engine.processor import InputTopic
 from moneystate.engine.slots import decode_items, open_chunk
-from moneystate.ports.state import Pair, Row, StateModel, owner, time_text
+from moneystate.ports.state import NAMED_TIMERS, Pair, Row, StateModel, owner, time_text
 
 
 def job_view(state: StateModel, clock: Clock, buffered: int, read: Iterable[TopicPartition]) -> Row:
@@ -45,7 +45,8 @@ def owner_view(state: StateModel, key: bytes, entries: Iterable[Pair], rules: Ma
         elif owner(state, name) == key:
             mine.append((name, value))
     sections = state.view(mine, watermark, rules)
-    view: Row = {"state": {name: rows for name, rows in sections.items() if name != "timers"}}  # the buffer has them
+    sections.pop(NAMED_TIMERS, None)  # the buffer has them, too
+    view: Row = {"state": sections}
     view["buffered"] = [_event(state, item) for item in waiting if item[RANK] < TIMER_RANK]
     view["timers"] = [_timer(state, item) for item in waiting if item[RANK] >= TIMER_RANK]
     if not any([*view["state"].values(), view["buffered"], view["timers"]]):

@@ -192,12 +192,26 @@ class _FunctionCheck(ast.NodeVisitor):
 
     def _check_kept(self, node: ast.AST, target: ast.expr) -> None:
         """Finds what is set in a collection of the module, or in the object of a method."""
+        if isinstance(target, (ast.Tuple, ast.List)):
+            for one in target.elts:
+                self._check_kept(node, one)
         if not isinstance(target, (ast.Subscript, ast.Attribute)):
             return
-        value = self._object(target.value)
-        is_own = self.myself is not None and value is self.myself
+        value, root = self._object(target.value), target.value
+        while isinstance(root, (ast.Subscript, ast.Attribute)):
+            root = root.value
+        is_own = self.myself is not None and self._object(root) is self.myself
         if is_own or (isinstance(target, ast.Subscript) and isinstance(value, (dict, list))):
             self._add(node, KEPT)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        self._check_kept(node, node.target)
+        self.generic_visit(node)
+
+    def visit_Delete(self, node: ast.Delete) -> None:
+        for target in node.targets:
+            self._check_kept(node, target)
+        self.generic_visit(node)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         if isinstance(node.op, (ast.Add, ast.Sub)) and (self._has_float(node.target) or self._has_float(node.value)):
@@ -209,6 +223,7 @@ class _FunctionCheck(ast.NodeVisitor):
         self._add(node, KEPT)
 
     def visit_For(self, node: ast.For) -> None:
+        self._check_kept(node, node.target)
         if self._is_set(node.iter):
             self._add(node.iter, SET)
         self.generic_visit(node)

@@ -7,8 +7,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import fastavro
+
 import moneystate as ms
-from moneystate.records.avro_types import BadSchema, parse
+from moneystate.records.avro_types import parse
 from moneystate.records.empty_items import has_empty_items
 from services.reconciliation.records import Role
 
@@ -124,7 +126,8 @@ def _check_input(service: ms.Service[Any], given: InputConfig) -> None:
     for text in (given.schema, *given.schemas) if given.schema else ():
         try:
             schema = parse(json.loads(text), foreign=True)
-        except (BadSchema, ValueError, RecursionError) as e:
+            fastavro.parse_schema(json.loads(text))  # which reads the values
+        except Exception as e:  # whatever the library raises for a text that is no schema
             service.fail(f"{where}: schema is no Avro schema ({type(e).__name__}: {e}).", "give one as JSON text.")
         if has_empty_items(schema):
             service.fail(

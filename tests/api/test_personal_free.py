@@ -108,9 +108,9 @@ class Mails:
         return self.kind
 
 
+@dataclass(frozen=True)
 class Cities:
-    def __init__(self, place: int) -> None:
-        self.place = place
+    place: int
 
     def of(self, customer: Customer) -> str:
         return self.city(customer)[: self.most]
@@ -121,6 +121,23 @@ class Cities:
     @property
     def most(self) -> int:
         return LIMIT
+
+    @cached_property
+    def first(self) -> str:
+        return "first"
+
+    def first_of(self, customer: Customer) -> str:
+        return self.first
+
+
+class Changing:
+    """Anybody may set its kind."""
+
+    def __init__(self) -> None:
+        self.kind = "mail"
+
+    def of(self, customer: Customer) -> str:
+        return self.kind
 
 
 class Guarded(Cities):
@@ -181,6 +198,36 @@ def recursive(c: Customer) -> Any:
     return recursive(c)
 
 
+def by_empty_loop(c: Customer) -> str:
+    one: Any = c.home
+    for one in c.tags:  # noqa: B007
+        pass
+    return str(one.street)
+
+
+def by_break(c: Customer) -> str:
+    one: Any = ""
+    for _ in c.tags:
+        one = c.home
+        if c.orders:
+            break
+        one = ""
+    return str(one.street)
+
+
+def by_skipped_name(c: Customer) -> str:
+    one: Any = c.home
+    if c.orders and (one := ""):
+        pass
+    return str(one.street)
+
+
+def by_comprehension(c: Customer) -> str:
+    one: Any = ""
+    _ = [0 for place in c.places if (one := place).city]
+    return str(one.street)
+
+
 def branches(c: Customer) -> list[str]:
     cities: list[str] = []
     for place in c.places:
@@ -210,6 +257,7 @@ PERSONAL: list[Any] = [
     lambda c: sorted(c.places, key=lambda p: p.street)[0].city, lambda c: max(c.places, key=len).city,
     lambda c: list(map(str, [c])), lambda *c: c[0].email, lambda c: with_default(c), lambda c: partial(by_try, c)(),
     lambda c: c.email_of_nobody, lambda c: NOWHERE,  # type: ignore[name-defined]  # noqa: F821
+    by_empty_loop, by_break, by_skipped_name, by_comprehension, Changing().of,
     by_match, by_try, by_loop, by_late_name, by_cache, with_default, generator, recursive,
     operator.attrgetter("name"), repr, partial(by_try), Mails().of,
     MAILS.through, MAILS.last_of, MAILS.kept, Guarded(0).of, lambda c: MAILS.through(c),
@@ -227,7 +275,7 @@ FREE: list[Any] = [
     lambda c: operator.attrgetter("home.city")(c), lambda c: c.orders % 7 == 0 and c.name in ("a", "b"),
     lambda c: next((p.city for p in c.places), ""), lambda c: (n := c.name) + n, branches,
     lambda c: "all", lambda c: "none", lambda c: 1, lambda c: True, lambda c: -1.0, lambda c: ("a", 7), lambda c: None,
-    CITIES.of, lambda c: CITIES.of(c), lambda c: CITIES.place,
+    CITIES.of, lambda c: CITIES.of(c), lambda c: CITIES.place, CITIES.first_of,
 ]  # fmt: skip
 
 
@@ -393,11 +441,11 @@ def secret_shops(view: ms.View) -> list[Shop]:
     return [s for _, s in view.range(by_city)]
 
 
+@dataclass(frozen=True)
 class Queries:
     """Queries as methods of an object with the handles that they read."""
 
-    def __init__(self, customers: ms.Value[Customer]) -> None:
-        self.customers = customers
+    customers: ms.Value[Customer]
 
     def _read(self, view: ms.View, id: str) -> Customer:
         return view.get(self.customers, id)

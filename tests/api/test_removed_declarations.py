@@ -178,7 +178,7 @@ def test_tools_read_timers_and_seen_ids_that_are_not_declared() -> None:
     assert {state.owner_of(key) for key in entries} == {b"x"}
     facts = [fact.kind for key, value in entries.items() for fact in state.facts(key, value, 0, {})]
     assert sorted(facts) == ["seen a", "timer timer"]
-    assert state.view(entries.items(), 0, {})["timers"] == [{"name": "timer", "id": "1", "due": 21 * S}]
+    assert state.view(entries.items(), 0, {})["named-timers"] == [{"name": "timer", "id": "1", "due": 21 * S}]
 
 
 def test_tools_say_of_a_buffered_record_that_it_is_not_declared() -> None:

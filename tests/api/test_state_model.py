@@ -48,7 +48,7 @@ def test_the_view_has_the_entries_of_an_owner_by_name() -> None:
     view = STATE.view(mine, 3 * S, {})
     assert view["total"] == [{"n": 3, "lasts": ["x", "y"]}]
     assert view["items"] == [{"id": "x", "n": 1, "notes": []}, {"id": "y", "n": 2, "notes": []}]
-    assert {"name": "forget", "id": "x", "due": 11 * S} in view["timers"]
+    assert {"name": "forget", "id": "x", "due": 11 * S} in view["named-timers"]
     assert view["visits"] == []
 
 

@@ -167,7 +167,7 @@ def test_facts_are_ids_and_not_pages() -> None:
     assert {(f.key, *f.id, *f.content) for f in facts} == {
         (b"a", e.id.encode(), e.at) for e in expected(sent, 10 * S) if e.at + 10 * S > 6 * S
     }
-    rows = state.view(stored(bench, b"u").items(), 6 * S, {})["seen"]
+    rows = state.view(stored(bench, b"u").items(), 6 * S, {})["seen-ids"]
     assert len(rows) == len(facts)
     assert rows[0]["topic"] == "paid"
 

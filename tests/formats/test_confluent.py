@@ -156,6 +156,64 @@ def test_other_writer_schemas_resolve_to_ours(
     assert made(registry)(value) == payment(SET, **expected)
 
 
+def test_a_field_of_the_writer_is_one_of_ours(registry: RegistryServer) -> None:
+    """A name counts before an alias, and an alias only once."""
+    fields = [
+        {"name": "b", "aliases": ["a"], "type": "string", "default": "none"},
+        {"name": "a", "type": "string", "default": "none"},
+        {"name": "c", "aliases": ["d"], "type": "string", "default": "none"},
+        {"name": "e", "aliases": ["d"], "type": "string", "default": "none"},
+    ]
+    ours = {"type": "record", "name": "R", "namespace": "n", "fields": fields}
+    theirs = ours | {"fields": [{"name": "d", "type": "string"}, {"name": "a", "type": "string"}]}
+    schemas = SchemaSet([ours])
+    value = framed(registry.add(theirs), body_of(theirs, {"a": "hi", "d": "ho"}))
+    expected = {"b": "none", "a": "hi", "c": "ho", "e": "none"}
+    assert made(registry, schemas=schemas)(value) == canonical(named(schemas, "R"), expected)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"type": "bytes", "logicalType": "decimal"},
+        {"type": "bytes", "logicalType": "decimal", "precision": 10_000_000},
+        {"type": "string", "logicalType": "decimal"},
+        {"type": "string", "logicalType": "json"},
+        {"type": "string", "logicalType": "uuid"},
+        {"type": "bytes", "logicalType": "decimal", "precision": 1, "scale": 0},
+    ],
+)
+def test_an_odd_logical_type_of_a_field_that_is_not_read_does_no_harm(registry: RegistryServer, odd: Any) -> None:
+    writer = evolved({"name": "extra", "type": odd})
+    plain = evolved({"name": "extra", "type": odd["type"]})
+    extra = b"much" if odd["type"] == "bytes" else "text"
+    value = framed(registry.add(writer), body_of(plain, PAYMENT | {"extra": extra}))
+    assert made(registry)(value) == payment(SET)
+
+
+def test_texts_have_no_units(registry: RegistryServer) -> None:
+    writer = evolved({"name": "currency", "type": {"type": "string", "logicalType": "country"}})
+    assert made(registry)(framed(registry.add(writer), body_of(writer, PAYMENT))) == payment(SET)
+
+
+def test_types_that_refer_to_each_other_many_times_are_compared_once(registry: RegistryServer) -> None:
+    tree: dict[str, Any] = {"type": "record", "name": "A", "namespace": "n"}
+    tree["fields"] = [{"name": name, "type": ["null", "n.A"]} for name in "lr"]
+    theirs: Any = {"type": "record", "name": "A", "namespace": "n", "fields": []}
+    inner: Any = "null"
+    for level in range(60, 0, -1):
+        chain: dict[str, Any] = {"type": "record", "name": "A", "namespace": f"n{level}"}
+        chain["fields"] = [{"name": "l", "type": ["null", inner]}, {"name": "r", "type": ["null", f"n{level + 1}.A"]}]
+        if level == 60:
+            chain["fields"] = []
+        inner = chain
+    theirs["fields"] = [{"name": "l", "type": ["null", inner]}, {"name": "r", "type": ["null", "n1.A"]}]
+    tree["fields"] = [f | {"default": None} for f in tree["fields"]]
+    schemas = SchemaSet([tree])
+    value = framed(registry.add(theirs), b"\x00\x00")
+    assert made(registry, schemas=schemas)(value) == canonical(named(schemas, "A"), {"l": None, "r": None})
+
+
 def test_an_older_writer_gets_the_defaults_of_our_newer_schema(registry: RegistryServer) -> None:
     """Added fields with defaults, a field and the record itself renamed with aliases."""
     newer = evolved(
@@ -203,6 +261,13 @@ def test_a_writer_schema_that_does_not_fit_is_unknown(
         {"type": "record"},
         "string",
         "7",
+        {"type": "record", "name": "moneystate.events.PaymentEvent", "fields": [{"name": "x", "type": []}]},
+        *[
+            json.dumps(
+                PAYMENT_SOURCE | {"fields": [{"name": "x", "type": {"type": "fixed", "name": "F", "size": 77}}]}
+            ).replace("77", size)
+            for size in ("1e999", "-1", '"5"', "2.5", "true")
+        ],
         "{no json",
         "[" * 5000,
     ],
