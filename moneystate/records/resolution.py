@@ -88,12 +88,6 @@ def written_fields(reader: RecordType, writer: RecordType) -> dict[str, RecordFi
     return written
 
 
-def written_field(f: RecordField, writer: RecordType) -> RecordField | None:
-    """The writer's field for a reader's field: the one with its name, otherwise with one of its aliases."""
-    by_name = {written.name: written for written in writer.fields}
-    return next((by_name[name] for name in (f.name, *f.aliases) if name in by_name), None)
-
-
 def candidates(reader: UnionType, writer: Type) -> list[Type]:
     """The branches as which a value of `writer` may be read. If a branch has its own kind, it is the only one, as in
     Avro's library for Java: promotion must not give a number another meaning."""

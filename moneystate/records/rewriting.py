@@ -160,7 +160,7 @@ def _blocks(*parts: Rewrite) -> Rewrite:
             return at
 
         count, pos = read_blocks(buf, pos, item)
-        out += (long_bytes(count) + items if count else b"") + b"\0"
+        out += _block(count, items)
         return pos
 
     return rewrite
@@ -283,10 +283,11 @@ def default_bytes(schema_type: Type, default: Any) -> bytes:
     if isinstance(schema_type, RecordType):
         return b"".join([default_bytes(f.type, default.get(f.name, f.default)) for f in schema_type.fields])
     if isinstance(schema_type, ArrayType):
-        return _block([default_bytes(schema_type.items, item) for item in default])
+        return _block(len(default), b"".join([default_bytes(schema_type.items, item) for item in default]))
     if isinstance(schema_type, MapType):
-        items = default.items()
-        return _block([string_bytes(key.encode()) + default_bytes(schema_type.values, item) for key, item in items])
+        values = schema_type.values
+        items = [string_bytes(key.encode()) + default_bytes(values, item) for key, item in default.items()]
+        return _block(len(items), b"".join(items))
     if isinstance(schema_type, EnumType):
         return long_bytes(schema_type.symbols.index(default))
     if isinstance(schema_type, FixedType):
@@ -294,8 +295,9 @@ def default_bytes(schema_type: Type, default: Any) -> bytes:
     return _DEFAULTS[schema_type.kind](default)
 
 
-def _block(items: list[bytes]) -> bytes:
-    return (long_bytes(len(items)) + b"".join(items) if items else b"") + b"\0"
+def _block(count: int, items: bytes | bytearray) -> bytes:
+    """An array or map of so many items, as one block."""
+    return (long_bytes(count) + items if count else b"") + b"\0"
 
 
 _DEFAULTS: Final[dict[str, Callable[[Any], bytes]]] = {

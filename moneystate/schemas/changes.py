@@ -23,7 +23,7 @@ from moneystate.records.avro_types import (
     UnionType,
     shown,
 )
-from moneystate.records.resolution import of_one_kind, reads, same_name, written_field
+from moneystate.records.resolution import of_one_kind, reads, same_name, written_fields
 
 FULL, BACKWARD, FORWARD, INCOMPATIBLE = "full", "backward", "forward", "incompatible"
 
@@ -99,8 +99,9 @@ class _Walk:
     def _records(self, old: RecordType, new: RecordType, path: str) -> Iterator[SchemaChange]:
         removed = {f.name: f for f in old.fields}
         added: list[RecordField] = []
+        written, read_back = written_fields(new, old), written_fields(old, new)
         for f in new.fields:
-            before = written_field(f, old)
+            before = written.get(f.name)
             if before is None:
                 added.append(f)
                 continue
@@ -116,10 +117,10 @@ class _Walk:
                 yield _added(f, path)
             else:
                 del removed[renamed.name]
-                yield _renamed_without_alias(renamed, f, new, path)
+                yield _renamed_without_alias(renamed, f, read_back.get(renamed.name), path)
         for f in removed.values():
             if all(other.name != f.name for other in new.fields):
-                yield _removed(f, new, path)
+                yield _removed(f, read_back.get(f.name), path)
         remaining = [f.name for f in old.fields if any(n.name == f.name for n in new.fields)]
         if remaining != [f.name for f in new.fields if f.name in remaining]:
             yield SchemaChange(path, "fields reordered", "its fields are in another order", True, True)
@@ -157,19 +158,21 @@ def _added(f: RecordField, path: str) -> SchemaChange:
     return SchemaChange(f"{path}.{f.name}", "field added without default", text, False, True, fix)
 
 
-def _renamed_without_alias(before: RecordField, now: RecordField, new: RecordType, path: str) -> SchemaChange:
+def _renamed_without_alias(
+    before: RecordField, now: RecordField, under_alias: RecordField | None, path: str
+) -> SchemaChange:
     """A field was removed, and another one of the same type was added. It is probably the same field."""
     text = f"{before.name} was removed, {now.name} of the same type was added"
     fix = f'if it is {before.name} under another name, add "aliases": ["{before.name}"]; else give it a default.'
-    forward = _removed(before, new, path).forward
+    forward = _removed(before, under_alias, path).forward
     return SchemaChange(f"{path}.{now.name}", "field renamed without alias", text, False, forward, fix)
 
 
-def _removed(f: RecordField, new: RecordType, path: str) -> SchemaChange:
+def _removed(f: RecordField, under_alias: RecordField | None, path: str) -> SchemaChange:
+    """`under_alias`: the new field that a reader of the old version takes for it."""
     text = f"the field {f.name} was removed"
     if f.has_default:
         return SchemaChange(f"{path}.{f.name}", "field removed with default", text, True, True)
-    under_alias = written_field(f, new)
     forward = under_alias is not None and reads(f.type, under_alias.type)
     fix = "keep it, or release a version in which it has a default, and remove it once all readers have that version."
     return SchemaChange(

@@ -125,8 +125,9 @@ def _check_input(service: ms.Service[Any], given: InputConfig) -> None:
         service.fail(f"{where}: schemas without schema.", "give the version that most values have as schema.")
     for text in (given.schema, *given.schemas) if given.schema else ():
         try:
-            schema = parse(json.loads(text), foreign=True)
-            fastavro.parse_schema(json.loads(text))  # which reads the values
+            source = json.loads(text)
+            fastavro.parse_schema(source)  # fastavro reads the values
+            schema = parse(source, foreign=True)
         except Exception as e:  # whatever the library raises for a text that is no schema
             service.fail(f"{where}: schema is no Avro schema ({type(e).__name__}: {e}).", "give one as JSON text.")
         if has_empty_items(schema):
